@@ -99,7 +99,7 @@ Allow = frozenset[str] | Everyone | None
 class AgentSpec:
     """One agent: who writes a brief, or answers a person.
 
-    `command` is argv; with `shell` it is one text for /bin/sh. `env` is what is added to the scrubbed environment.
+    `command` is argv; with `shell` it is one text for /bin/sh. `env` is added to the scrubbed environment.
     `cwd` is absolute. `timeout` None means: the caller's default. A TEXT agent writes `Job.text`.
     """
 
@@ -137,11 +137,11 @@ class Retry:
 class Job:
     """One job, with every default filled in.
 
-    `deliver` holds target texts or names from `targets:`, without two for one place (`Config.target` reads them).
-    `late` None means: by the schedule's period. `start` and `end` are aware; `start` is also the anchor of intervals.
-    `times` ends the job after that many occurrences, `stop_after` pauses it after that many failures in a row,
-    `excluded` are days in the job's zone on which it does not run, `jitter` is the longest random delay.
-    `context_from` names jobs (`self` is this one). `on_failure` None means: told nowhere.
+    `deliver` holds target texts or names from `targets:`, no two for one place (`Config.target` reads them).
+    `late` None means: by the schedule's period. `start` and `end` are aware; `start` is also the anchor of
+    intervals. `times` ends the job after that many occurrences, `stop_after` pauses it after that many failures
+    in a row, `excluded` are days in the job's zone on which it does not run, `jitter` is the longest random
+    delay. `context_from` names jobs (`self` is this one). `on_failure` None means: told nowhere.
     """
 
     id: JobId
@@ -181,7 +181,8 @@ class Job:
 class AccountSpec:
     """One login. Slack has `bot_token` and `app_token` (without it nothing is heard), Telegram has `token`.
 
-    `base_url`: Slack's ends with a slash (`https://slack.com/api/`), Telegram's is the server's root without one.
+    `base_url`: Slack's ends with a slash (`https://slack.com/api/`), Telegram's is the server's root without
+    one. None means the platform's own.
     """
 
     name: str

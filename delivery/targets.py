@@ -32,9 +32,9 @@ class TargetError(ValueError):
 class Target:
     """One place, as written: nothing says yet that it exists.
 
-    `chat`: Slack an id (`C0123`), `#channel` or `@person`; Telegram an id (`-100777`) or `@name`; local the channel
-    without `#`. `topic` is a Telegram forum topic (General is None), `thread` the message to post under (Slack: a
-    timestamp as text with six decimals; local: a message id). `raw` is the text as it was written.
+    `chat`: Slack an id (`C0123`), `#channel` or `@person`; Telegram an id (`-100777`) or `@name`; local the
+    channel without `#`. `topic` is a Telegram forum topic (General is None), `thread` the message to post under
+    (Slack: a timestamp as text with six decimals; local: a message id). `raw` is the text as it was written.
     """
 
     account: str
@@ -127,7 +127,7 @@ def _slack_thread(ts: str) -> str:
         return ts
     if _NUMBER_LIKE_TS.fullmatch(ts):
         raise TargetError(
-            f'"{ts}" is no thread: a Slack timestamp is text with exactly six decimals, such as "1700000000.000100"'
+            f'"{ts}" is no thread: a Slack timestamp is text with exactly six decimals ("1700000000.000100")'
         )
     raise TargetError(f'"{ts}" is no thread: after the slash goes its timestamp, such as "1700000000.000100"')
 
