@@ -49,7 +49,9 @@ jobs = Table(  # what the database remembers of a job; what the job *is* stands 
     Column("id", Text, primary_key=True),  # the stable job id
     Column("name", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),  # of schedule, zone, start, end, except
-    Column("definition", JsonText, nullable=False),  # schedule as read, so that a reload can account for the past
+    Column(
+        "definition", JsonText, nullable=False
+    ),  # schedule as read, so that a reload can account for the past
     Column("anchor", Instant, nullable=False),
     Column("cursor", Instant, nullable=False),  # every occurrence up to and including it has its row
     Column("revision", Integer, nullable=False, default=0),
@@ -87,7 +89,9 @@ runs = Table(  # state: claimed -> composing -> composed -> closed
     "runs",
     metadata,
     Column("id", Text, primary_key=True),
-    Column("occurrence_id", RowId, ForeignKey("occurrences.id", ondelete="CASCADE"), nullable=False, unique=True),
+    Column(
+        "occurrence_id", RowId, ForeignKey("occurrences.id", ondelete="CASCADE"), nullable=False, unique=True
+    ),
     Column("job_id", Text, ForeignKey("jobs.id"), nullable=False),
     Column("state", Text, nullable=False),
     Column("incarnation", Text, ForeignKey("incarnations.id"), nullable=False),
@@ -96,7 +100,9 @@ runs = Table(  # state: claimed -> composing -> composed -> closed
     Column("started_at", Instant),
     Column("finished_at", Instant),
     Column("process_group", Integer),
-    Column("leader_ticks", BigInteger),  # start time of the group's leader, so that a reused pid is not taken for it
+    Column(
+        "leader_ticks", BigInteger
+    ),  # start time of the group's leader, so that a reused pid is not taken for it
     Column("brief", Text),  # as composed, after redaction
     Column("details", JsonText),  # exit code, stderr's tail, token counts
     Index("ix_runs_job", "job_id", "started_at"),
@@ -114,6 +120,9 @@ deliveries = Table(
     Column("inbound_id", RowId, ForeignKey("inbound.id", ondelete="SET NULL"), unique=True),
     Column("job", Text),  # the job's name, for the label; null for answers in no job's name
     Column("target", Text, nullable=False),  # as written
+    Column("place", Text),  # the same as `parse_target` reads it, for a target that is resolved later
+    Column("title", Text),  # what a thread that is opened later is called
+    Column("seq", BigInteger, nullable=False, default=0),  # the order of a chat's queue
     Column("surface", Text, nullable=False),
     Column("continues", Boolean, nullable=False),
     Column("state", Text, nullable=False),  # delivery.model.DeliveryState
@@ -124,8 +133,12 @@ deliveries = Table(
     Column("topic", Text),
     Column("thread", Text),  # the existing thread to post into; after part 0 the root that was opened
     Column("root", Text),  # the header message or topic that part 0 opened
-    Column("address_key", Text, nullable=False),  # the resolved address in one text; the target while unresolved
-    Column("session_id", Text, ForeignKey("sessions.id", ondelete="SET NULL")),  # answers: the session that asked
+    Column(
+        "address_key", Text, nullable=False
+    ),  # the resolved address in one text; the target while unresolved
+    Column(
+        "session_id", Text, ForeignKey("sessions.id", ondelete="SET NULL")
+    ),  # answers: the session that asked
     Column("flat_session", Text),
     Column("thread_session", Text),
     Column("flat_seeded", Boolean),  # null: nothing owed; false: owed; true: landed
@@ -137,6 +150,7 @@ deliveries = Table(
     UniqueConstraint("run_id", "address_key", name="uq_delivery"),
     Index("ix_deliveries_state", "state", "created_at"),
     Index("ix_deliveries_chat", "account", "chat", "created_at"),
+    Index("ix_deliveries_seq", "seq"),
 )
 
 parts = Table(
@@ -152,7 +166,8 @@ parts = Table(
     Column("attempts", Integer, nullable=False, default=0),
     Column("asked", Integer, nullable=False, default=0),  # how often `find` answered Absent
     Column("intent_at", Instant),
-    Column("not_before", Instant),
+    Column("not_before", Instant),  # pending: no try before it; in_doubt: when to ask next, null: nobody asks any more
+    Column("told_at", Instant),  # in_doubt: when it was first held for a person; the parts after it wait until then
     Column("degraded", Text),
     Column("error", Text),
 )
@@ -218,6 +233,7 @@ local_messages = Table(  # what the local platform is made of
     Column("text", Text, nullable=False),
     Column("at", Instant, nullable=False),
     Column("job", Text),  # set on briefs
+    Column("heard", Boolean),  # null: ours; false: a person's, handed over at the next start; true: handed over
     Index("ix_local_channel", "channel", "id"),
     sqlite_autoincrement=True,
 )
