@@ -1,0 +1,74 @@
+"""markdown-it-py, set up so that nothing is lost and every piece of text knows where it came from.
+
+HTML is off: `List<int>` and `<beyond>` are text. Inline tokens carry `meta["at"]`, the position in their block's
+content at which they begin; reference definitions leave a token, so that an unused one is shown, not swallowed.
+"""
+
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.parser_inline import ParserInline
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markdown_it.utils import EnvType
+
+MAX_NESTING = 60
+"""Levels of quotes and lists (a list counts twice) that are understood; what is deeper is shown as it was typed."""
+
+
+class _PositionedState(StateInline):
+    """Notes on every inline token where it begins."""
+
+    def pushPending(self) -> Token:  # noqa: N802
+        content = self.pending
+        at = self.pos - len(content)
+        if not self.src.startswith(content, max(0, at)):  # spaces before a line end were cut off
+            at = self.src.rfind(content, 0, self.pos)
+        token = super().pushPending()
+        token.meta["at"] = max(0, at)
+        return token
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        token = super().push(ttype, tag, nesting)
+        token.meta["at"] = self.pos
+        return token
+
+
+class _PositionedInline(ParserInline):
+    """The inline parser over a state that notes positions."""
+
+    def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
+        state = _PositionedState(src, md, env, tokens)
+        self.tokenize(state)
+        for rule in self.ruler2.getRules(""):
+            rule(state)
+        return state.tokens
+
+
+def make_parser() -> MarkdownIt:
+    """Return a parser for briefs: CommonMark, tables and strikethrough, no HTML."""
+    options = {"html": False, "maxNesting": MAX_NESTING, "inline_definitions": True, "store_labels": True}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser.inline = _PositionedInline()
+    # The two rules that join neighbouring texts would forget where the second one began.
+    return parser.configure({"components": _COMPONENTS, "options": parser.options})
+
+
+_COMPONENTS = {
+    "core": {"rules": ["normalize", "block", "inline"]},
+    "inline": {
+        "rules": [
+            "autolink",
+            "backticks",
+            "emphasis",
+            "entity",
+            "escape",
+            "image",
+            "link",
+            "newline",
+            "strikethrough",
+            "text",
+        ],
+        "rules2": ["balance_pairs", "strikethrough", "emphasis"],
+    },
+}
