@@ -205,7 +205,9 @@ class Inbound:
     topic. `thread` is the thread it lies in where that is another message than `root` (Telegram: the root of
     a reply thread in a supergroup without topics). `quoted` are messages of the same chat that it quotes from
     elsewhere (permalinks, shares, external replies). `text` is what they typed, the mention of our bot
-    stripped. `is_edit` marks a new text for a message that was heard before.
+    stripped. `is_edit` marks a new text for a message that was heard before. `copied_root`: the (chat, message)
+    of which the platform itself made the message that is answered, or that opened its thread (Telegram: a
+    channel's post, forwarded into the linked group); never a forward that a person made.
     """
 
     address: Address
@@ -217,4 +219,5 @@ class Inbound:
     thread: str | None = None
     quoted: tuple[str, ...] = ()
     answers_us: bool = False  # it answers or quotes a message of our own bot
+    copied_root: tuple[str, str] | None = None
     addressee: Mapping[str, object] = field(default_factory=dict)  # raw hints the platform needs to answer

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 
-from delivery.model import Address, InboundId
+from delivery.model import Address, ChatKind, InboundId, PartKind
 
 SessionId = NewType("SessionId", str)
 SessionKey = NewType("SessionKey", str)
@@ -48,7 +48,9 @@ class ChatRules:
     """What jobs.yaml says of one chat.
 
     `allow` None: whoever writes in a chat that a job delivers to is heard; a set: those people only,
-    wherever they write to the account; `everyone` True: explicitly everybody.
+    wherever they write to the account; `everyone` True: explicitly everybody. `has_threads`: a message that
+    answers another lies in that one's thread, a place of its own (Slack, local); False where it merely quotes it
+    (Telegram). `expire_after`: how long nobody may have spoken before the flat session starts over; None: never.
     """
 
     listen: Listen = Listen.MENTIONS
@@ -56,6 +58,41 @@ class ChatRules:
     allow: frozenset[str] | None = None
     everyone: bool = False
     is_delivered_to: bool = False  # an enabled job names this chat
+    has_threads: bool = True
+    expire_after: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """One confirmed part: what it is, and the address on its receipt."""
+
+    kind: PartKind
+    address: Address
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One conversation, as stored. `root` and `job` None: the flat conversation of its chat (or topic)."""
+
+    id: SessionId
+    account: str
+    workspace: str
+    chat: str
+    chat_kind: ChatKind
+    topic: str | None
+    root: str | None  # the message that it hangs under
+    user: str | None
+    job: str | None  # the job whose brief opened it
+    display_name: str
+    expiry_finalized: bool
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None
+
+    @property
+    def is_own_place(self) -> bool:
+        """Whether it is a thread's (or an opened topic's) conversation, not the chat's flat one."""
+        return self.root is not None or self.job is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +106,7 @@ class Turn:
     author: str | None = None
     job: str | None = None
     delivery_id: str | None = None
+    is_unconfirmed: bool = False  # an answer, or a brief, that perhaps did not arrive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,5 +120,6 @@ class Question:
     author: str
     address: Address
     transcript: tuple[Turn, ...]
+    briefs: frozenset[str] = frozenset()  # deliveries that it answers: never trimmed out of the transcript
     attempt: int = 1
     details: Mapping[str, object] = field(default_factory=dict)
