@@ -1,0 +1,1 @@
+"""The pure core of time: texts to rules, rules to instants. Import it from `cron.schedule`."""
