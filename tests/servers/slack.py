@@ -63,12 +63,13 @@ class SlackServer(People):
         self.hub = Hub(self.world, self._changed)
         self.hub.patience = patience
         self.hub.time_scale = time_scale
-        events = Events(self.world, self._publish)
+        scopes = set(ALL_SCOPES)
+        events = Events(self.world, self._publish, scopes)
         super().__init__(self.world, events, self.hub)
         self.api = Api(
             world=self.world,
             events=events,
-            scopes=set(ALL_SCOPES),
+            scopes=scopes,
             app_scopes={"connections:write"},
             ticket=self.hub.ticket,
         )

@@ -17,11 +17,12 @@ Publish = Callable[[Json], str]
 
 
 class Events:
-    """Emits what the app is subscribed to, for conversations that its bot user is in."""
+    """Emits what the app is subscribed to and has the scopes for, where its bot user is in."""
 
-    def __init__(self, world: World, publish: Publish) -> None:
+    def __init__(self, world: World, publish: Publish, scopes: set[str]) -> None:
         self._world = world
         self._publish = publish
+        self._scopes = scopes
 
     def posted(self, message: Message, *, mention: MentionOrder | None = None) -> None:
         """Emit the message event, app_mention beside it if asked, and a broadcast's second event."""
@@ -73,7 +74,7 @@ class Events:
         """
         world = self._world
         where = world.channels[channel]
-        if not world.is_member(where):
+        if not world.is_member(where) or not self._may_hear(event["type"], where):
             return None
         outer = author if author is not None and where.is_ext_shared else world.team
         return self._publish(self.envelope(event, outer=outer, is_ext_shared=where.is_ext_shared))
@@ -104,6 +105,11 @@ class Events:
             "is_ext_shared_channel": is_ext_shared,
             "event_context": f"4-{world.fresh('ctx')}",
         }
+
+    def _may_hear(self, kind: str, where: Channel) -> bool:
+        if kind == "message":
+            return f"{where.kind.scope}:history" in self._scopes
+        return kind != "app_mention" or "app_mentions:read" in self._scopes
 
     def _message(self, message: Message) -> Json:
         channel = self._world.channels[message.channel]

@@ -96,6 +96,7 @@ class WebApi:
         method = request.match_info["method"]
         call = Call(method=method, args=args, token=token, began_at=time.time())
         self.calls.append(call)
+        self._changed()
         fault = self._faults.for_call(method, self._channel_of(args))
         try:
             return await self._answer(request, call, fault)
