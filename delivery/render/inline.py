@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from markdown_it.token import Token
 
@@ -80,7 +81,12 @@ class _Reader:
                 under.append(mark)
         cut = start if self.opened_at is None else self.opened_at
         self.opened_at = None
-        self.lines[-1].append(Span(text=text, marks=(*under, *marks), start=start, cut=cut))
+        span = Span(text=text, marks=(*under, *marks), start=start, cut=cut)
+        before = self.lines[-1][-1] if self.lines[-1] else None
+        if before is not None and before.marks == span.marks and before.start + len(before.text) == cut:
+            self.lines[-1][-1] = replace(before, text=before.text + text)  # an asterisk that marks nothing
+        else:
+            self.lines[-1].append(span)
 
     def _image(self, token: Token, start: int) -> None:
         """A picture's address becomes a link under its description: neither platform shows it in a text."""

@@ -19,7 +19,7 @@ MAX_NESTING = 60
 class _PositionedState(StateInline):
     """Notes on every inline token where it begins."""
 
-    def pushPending(self) -> Token:  # noqa: N802
+    def pushPending(self) -> Token:
         content = self.pending
         at = self.pos - len(content)
         if not self.src.startswith(content, max(0, at)):  # spaces before a line end were cut off
@@ -51,24 +51,4 @@ def make_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.inline = _PositionedInline()
     # The two rules that join neighbouring texts would forget where the second one began.
-    return parser.configure({"components": _COMPONENTS, "options": parser.options})
-
-
-_COMPONENTS = {
-    "core": {"rules": ["normalize", "block", "inline"]},
-    "inline": {
-        "rules": [
-            "autolink",
-            "backticks",
-            "emphasis",
-            "entity",
-            "escape",
-            "image",
-            "link",
-            "newline",
-            "strikethrough",
-            "text",
-        ],
-        "rules2": ["balance_pairs", "strikethrough", "emphasis"],
-    },
-}
+    return parser.disable(["html_inline", "html_block", "linkify", "fragments_join", "text_join"])
