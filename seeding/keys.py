@@ -79,6 +79,14 @@ def topic_of(address: Address) -> str | None:
     return None if address.topic in _GENERAL else address.topic
 
 
+def opened_topic(landed: Sequence[Landed]) -> str | None:
+    """Return the topic that was opened for a delivery, or None."""
+    opening = next((one.address for one in landed if one.kind is PartKind.TOPIC), None)
+    if opening is None:
+        return None
+    return opening.topic if opening.topic is not None else opening.message
+
+
 def is_per_user(address: Address, rules: ChatRules) -> bool:
     """Whether each person has their own flat session there. A DM has one person: it never does."""
     return rules.sessions is SessionScope.PER_USER and address.chat_kind is not ChatKind.DM
@@ -108,7 +116,7 @@ def keys_for(landed: Sequence[Landed], rules: ChatRules, *, user: str | None = N
     for one in landed:
         root = one.address.root
         if one.kind is PartKind.TOPIC:
-            thread.append(_flat(one.address, topic_of(one.address)))
+            thread.append(_flat(one.address, opened_topic(landed)))
         elif root and root not in own:
             thread.append(_thread(one.address, root))
     thread += [_thread(one.address, one.address.message) for one in landed if one.address.message]
@@ -149,7 +157,7 @@ def _flat_candidates(inbound: Inbound, rules: ChatRules) -> Iterable[Candidate]:
 
 def _flat_keys(landed: Sequence[Landed], rules: ChatRules, user: str | None) -> Iterable[SessionKey]:
     own = {one.address.message for one in landed}
-    has_topic = any(one.kind is PartKind.TOPIC for one in landed)
+    has_topic = opened_topic(landed) is not None
     for one in landed:
         if one.address.root and one.address.root not in own:
             continue  # under somebody else's message: in that thread, and only there

@@ -1,0 +1,171 @@
+"""What of a delivery really arrived: its row, its parts and their receipts, read with one statement."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, select
+
+from delivery.model import Address, ChatKind, DeliveryId, DeliveryKind, DeliveryState, PartKind, PartState
+from seeding.model import Landed
+from state.schema import deliveries, parts, receipts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveredPart:
+    """One part as stored; `address` and `at` are those of its receipt, None without one."""
+
+    n: int
+    kind: PartKind
+    state: PartState
+    text: str
+    address: Address | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivered:
+    """One delivery as stored, its parts in order."""
+
+    id: DeliveryId
+    kind: DeliveryKind
+    job: str | None
+    inbound_id: int | None
+    session_id: str | None
+    continues: bool
+    state: DeliveryState
+    flat_session: str | None
+    thread_session: str | None
+    flat_seeded: bool | None
+    thread_seeded: bool | None
+    parts: tuple[DeliveredPart, ...]
+
+    @property
+    def landed(self) -> tuple[Landed, ...]:
+        """Return the confirmed parts, the opening included."""
+        return tuple(Landed(kind=part.kind, address=part.address) for part in self.parts if part.address is not None)
+
+    @property
+    def texts(self) -> tuple[DeliveredPart, ...]:
+        """Return the pieces of the text, whatever became of them."""
+        return tuple(part for part in self.parts if part.kind is PartKind.TEXT)
+
+    @property
+    def arrived(self) -> tuple[DeliveredPart, ...]:
+        """Return the pieces of the text that the platform confirmed."""
+        return tuple(part for part in self.texts if part.address is not None)
+
+    @property
+    def is_brief_to_seed(self) -> bool:
+        """Whether it is a brief that answers continue, of which something arrived."""
+        return self.kind is DeliveryKind.BRIEF and self.continues and bool(self.arrived)
+
+    @property
+    def arrived_at(self) -> datetime | None:
+        """Return when the first piece of the text arrived, by the platform's word."""
+        return next((part.at for part in self.arrived), None)
+
+
+_DELIVERED = (
+    select(
+        deliveries.c.id,
+        deliveries.c.kind,
+        deliveries.c.job,
+        deliveries.c.inbound_id,
+        deliveries.c.session_id,
+        deliveries.c.continues,
+        deliveries.c.state,
+        deliveries.c.flat_session,
+        deliveries.c.thread_session,
+        deliveries.c.flat_seeded,
+        deliveries.c.thread_seeded,
+        parts.c.n,
+        parts.c.kind.label("part_kind"),
+        parts.c.state.label("part_state"),
+        parts.c.text,
+        receipts.c.account,
+        receipts.c.workspace,
+        receipts.c.chat,
+        receipts.c.chat_kind,
+        receipts.c.topic,
+        receipts.c.message,
+        receipts.c.root,
+        receipts.c.at,
+    )
+    .select_from(
+        deliveries.join(parts, parts.c.delivery_id == deliveries.c.id).outerjoin(
+            receipts, (receipts.c.delivery_id == parts.c.delivery_id) & (receipts.c.n == parts.c.n)
+        )
+    )
+    .where(deliveries.c.id == bindparam("delivery"))
+    .order_by(parts.c.n)
+)
+
+
+def load(conn: Connection, delivery_id: str) -> Delivered | None:
+    """Read one delivery with its parts and receipts; None if it is not there (or has no part)."""
+    rows = conn.execute(_DELIVERED, {"delivery": delivery_id}).all()
+    if not rows:
+        return None
+    first = rows[0]
+    return Delivered(
+        id=DeliveryId(first.id),
+        kind=DeliveryKind(first.kind),
+        job=first.job,
+        inbound_id=first.inbound_id,
+        session_id=first.session_id,
+        continues=first.continues,
+        state=DeliveryState(first.state),
+        flat_session=first.flat_session,
+        thread_session=first.thread_session,
+        flat_seeded=first.flat_seeded,
+        thread_seeded=first.thread_seeded,
+        parts=tuple(_part(row) for row in rows),
+    )
+
+
+def _part(row: Any) -> DeliveredPart:
+    return DeliveredPart(
+        n=row.n,
+        kind=PartKind(row.part_kind),
+        state=PartState(row.part_state),
+        text=row.text,
+        address=None if row.message is None else _address(row),
+        at=row.at,
+    )
+
+
+def _address(row: Any) -> Address:
+    return Address(
+        account=row.account,
+        workspace=row.workspace,
+        chat=row.chat,
+        chat_kind=ChatKind(row.chat_kind),
+        topic=row.topic,
+        message=row.message,
+        root=row.root,
+    )
+
+
+def text_of(texts: Sequence[DeliveredPart]) -> str:
+    """Return the text as delivered: all confirmed pieces in a row, a missing one marked on a line of its own."""
+    pieces: list[str] = []
+    for place, part in enumerate(texts, start=1):
+        if part.address is not None:
+            pieces.append(part.text)
+            continue
+        before = "" if not pieces or pieces[-1].endswith("\n") else "\n"
+        after = "\n" if place < len(texts) else ""
+        pieces.append(f"{before}[part {place} of {len(texts)} {_FATE[part.state]}]{after}")
+    return "".join(pieces)
+
+
+_FATE = {
+    PartState.PENDING: "has not arrived yet",
+    PartState.SENDING: "has not arrived yet",
+    PartState.IN_DOUBT: "may not have arrived",
+    PartState.REJECTED: "did not arrive",
+    PartState.HELD: "has not arrived yet",
+    PartState.SENT: "has no receipt",
+}
