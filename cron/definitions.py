@@ -1,0 +1,63 @@
+"""A job's timing as plain data: stored beside its cursor, so that the past is judged by the rules of its time."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from cron.model import CatchUp, Job, Overlap
+from cron.schedule import RepeatedHour, Schedule, parse_schedule
+from cron.span import Policy, default_late
+
+
+def definition_of(job: Job) -> dict[str, object]:
+    """Return what decides when the job runs, fit for JSON; secrets have no place in it."""
+    return {
+        "schedules": list(job.schedules),
+        "timezone": job.timezone,
+        "start": _text(job.start),
+        "end": _text(job.end),
+        "excluded": sorted(day.isoformat() for day in job.excluded),
+        "times": job.times,
+        "repeated_hour": str(job.repeated_hour),
+        "late_s": None if job.late is None else job.late.total_seconds(),
+        "catch_up": str(job.catch_up),
+        "overlap": str(job.overlap),
+    }
+
+
+def fingerprint_of(definition: Mapping[str, object]) -> str:
+    """Return what changes when the schedule must be begun anew: expression, zone, start, end, except."""
+    named = {key: definition[key] for key in ("schedules", "timezone", "start", "end", "excluded")}
+    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def schedule_of(definition: Mapping[str, Any], anchor: datetime) -> Schedule:
+    """Build the schedule that a definition describes. Raises ScheduleError."""
+    return parse_schedule(
+        list(definition["schedules"]),
+        zone=ZoneInfo(definition["timezone"]),
+        anchor=anchor,
+        repeated_hour=RepeatedHour(definition["repeated_hour"]),
+        start=_instant(definition["start"]),
+        end=_instant(definition["end"]),
+        times=definition["times"],
+        excluded=[date.fromisoformat(day) for day in definition["excluded"]],
+    )
+
+
+def policy_of(definition: Mapping[str, Any], schedule: Schedule, at: datetime) -> Policy:
+    """Return the rules of lateness; where the job says nothing, by the schedule's period near `at`."""
+    seconds = definition["late_s"]
+    late = default_late(schedule, at) if seconds is None else timedelta(seconds=seconds)
+    return Policy(late=late, catch_up=CatchUp(definition["catch_up"]), overlap=Overlap(definition["overlap"]))
+
+
+def _text(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

@@ -1,0 +1,141 @@
+"""What the database remembers of jobs: anchor, cursor, pauses, streaks. What a job *is* stands in jobs.yaml.
+
+Functions on a connection, for `db.write` and `db.read`. All instants are aware and in UTC.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, Row, bindparam, select
+
+from cron.model import JobId
+from cron.span import Pause
+from state.schema import jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """One row of `jobs`. Every occurrence up to and including `cursor` has its row in the ledger."""
+
+    id: JobId
+    name: str
+    fingerprint: str
+    definition: Mapping[str, object]
+    anchor: datetime
+    cursor: datetime
+    revision: int
+    pause: Pause | None
+    failures: int
+    incident: str | None
+    incident_told_at: datetime | None
+    is_removed: bool
+
+
+_ALL = select(jobs)
+_ONE = _ALL.where(jobs.c.id == bindparam("job_id"))
+_PATCH = jobs.update().where(jobs.c.id == bindparam("job_id"))
+_ADVANCE = (
+    jobs.update()
+    .where(jobs.c.id == bindparam("job_id"), jobs.c.cursor == bindparam("old"), jobs.c.revision == bindparam("rev"))
+    .values(cursor=bindparam("new"))
+)
+
+
+def all_jobs(conn: Connection) -> list[JobRow]:
+    """Return every job that was ever read from the file, removed ones included."""
+    return [_as_row(row) for row in conn.execute(_ALL)]
+
+
+def job_by_id(conn: Connection, job_id: str) -> JobRow | None:
+    """Return one job's row."""
+    row = conn.execute(_ONE, {"job_id": job_id}).first()
+    return None if row is None else _as_row(row)
+
+
+def add_job(
+    conn: Connection, *, job_id: str, name: str, fingerprint: str, definition: Mapping[str, object], at: datetime
+) -> None:
+    """Write a new job down: its anchor and its cursor are the instant at which it was first read."""
+    conn.execute(
+        jobs.insert().values(
+            id=job_id, name=name, fingerprint=fingerprint, definition=dict(definition), anchor=at, cursor=at, seen_at=at
+        )
+    )
+
+
+def reanchor(
+    conn: Connection, job_id: str, *, name: str, fingerprint: str, definition: Mapping[str, object], at: datetime
+) -> None:
+    """Begin a changed (or returned) schedule at `at`; nothing before it will be run."""
+    conn.execute(
+        _PATCH,
+        {"job_id": job_id}
+        | {
+            "name": name,
+            "fingerprint": fingerprint,
+            "definition": dict(definition),
+            "anchor": at,
+            "cursor": at,
+            "removed_at": None,
+            "seen_at": at,
+        },
+    )
+    conn.execute(jobs.update().where(jobs.c.id == job_id).values(revision=jobs.c.revision + 1))
+
+
+def keep(conn: Connection, job_id: str, *, name: str, definition: Mapping[str, object], at: datetime) -> None:
+    """Note that an unchanged schedule was read again (perhaps under a new name)."""
+    conn.execute(
+        _PATCH,
+        {"job_id": job_id, "name": name, "definition": dict(definition), "removed_at": None, "seen_at": at},
+    )
+
+
+def remove(conn: Connection, job_id: str, at: datetime) -> None:
+    """Note that the file names the job no more (or has it disabled)."""
+    conn.execute(_PATCH, {"job_id": job_id, "removed_at": at})
+
+
+def advance(conn: Connection, row: JobRow, cursor: datetime) -> bool:
+    """Move the cursor, if nobody moved it since the row was read; False if somebody did."""
+    values = {"job_id": row.id, "old": row.cursor, "rev": row.revision, "new": cursor}
+    return conn.execute(_ADVANCE, values).rowcount == 1
+
+
+def pause(conn: Connection, job_id: str, pause: Pause) -> None:
+    """Skip what is due from `pause.since` on."""
+    conn.execute(
+        _PATCH,
+        {"job_id": job_id, "paused_at": pause.since, "paused_until": pause.until, "paused_by": pause.by},
+    )
+
+
+def resume(conn: Connection, job_id: str) -> None:
+    """End a pause; what it covered stays skipped."""
+    conn.execute(_PATCH, {"job_id": job_id, "paused_at": None, "paused_until": None, "paused_by": None})
+
+
+def note_health(
+    conn: Connection, job_id: str, *, failures: int, incident: str | None, told_at: datetime | None
+) -> None:
+    """Store the streak of failures and the incident that was told."""
+    conn.execute(_PATCH, {"job_id": job_id, "failures": failures, "incident": incident, "incident_told_at": told_at})
+
+
+def _as_row(row: Row[tuple[object, ...]]) -> JobRow:
+    is_paused = row.paused_at is not None
+    return JobRow(
+        id=row.id,
+        name=row.name,
+        fingerprint=row.fingerprint,
+        definition=row.definition,
+        anchor=row.anchor,
+        cursor=row.cursor,
+        revision=row.revision,
+        pause=Pause(since=row.paused_at, until=row.paused_until, by=row.paused_by or "") if is_paused else None,
+        failures=row.failures,
+        incident=row.incident,
+        incident_told_at=row.incident_told_at,
+        is_removed=row.removed_at is not None,
+    )

@@ -1,0 +1,100 @@
+"""Bring the database's memory of jobs in line with a jobs.yaml that was just read: one transaction, one diff.
+
+Unchanged schedules keep their anchor and cursor; changed ones are begun anew, without firing; what lies between
+the cursor and now is accounted by the rules of its time. Pauses and streaks survive every edit.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from cron import jobbook, ledger
+from cron.definitions import definition_of, fingerprint_of, policy_of, schedule_of
+from cron.jobbook import JobRow
+from cron.model import CatchUp, Job
+from cron.outcomes import Outcome
+from cron.schedule import ScheduleError
+from cron.span import plan_span
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One line of a diff: what became of one job."""
+
+    job: str
+    what: str
+
+
+def apply_jobs(conn: Connection, jobs: Mapping[str, Job], at: datetime) -> tuple[Change, ...]:
+    """Store the jobs of the file; returns what changed, in the file's order, removed jobs last."""
+    by_name = {row.name: row for row in jobbook.all_jobs(conn)}
+    matched: set[str] = set()
+    changes: list[Change] = []
+    for job in jobs.values():
+        row = _row_of(job, jobs, by_name)
+        if row is not None:
+            matched.add(row.id)
+        what = _disable(conn, row, at) if not job.enabled else _enable(conn, job, row, by_name, at)
+        if what is not None:
+            changes.append(Change(job=job.name, what=what))
+    for row in by_name.values():
+        if row.id not in matched and not row.is_removed:
+            _account(conn, row, at)
+            jobbook.remove(conn, row.id, at)
+            changes.append(Change(job=row.name, what="removed"))
+    return tuple(changes)
+
+
+def _row_of(job: Job, jobs: Mapping[str, Job], by_name: Mapping[str, JobRow]) -> JobRow | None:
+    """Find a job's row by its name, else by the name that it had before, if nobody has that name now."""
+    row = by_name.get(job.name)
+    if row is None and job.was is not None and job.was not in jobs:
+        row = by_name.get(job.was)
+    return row
+
+
+def _disable(conn: Connection, row: JobRow | None, at: datetime) -> str | None:
+    if row is None or row.is_removed:
+        return None
+    _account(conn, row, at)
+    jobbook.remove(conn, row.id, at)
+    return "disabled"
+
+
+def _enable(conn: Connection, job: Job, row: JobRow | None, by_name: Mapping[str, JobRow], at: datetime) -> str | None:
+    definition = definition_of(job)
+    fingerprint = fingerprint_of(definition)
+    if row is None:
+        taken = {known.id for known in by_name.values()}
+        job_id = job.name if job.name not in taken else f"{job.name} ({at:%Y-%m-%dT%H:%M:%S})"
+        jobbook.add_job(conn, job_id=job_id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
+        return "added"
+    if row.is_removed or row.fingerprint != fingerprint:
+        if not row.is_removed:
+            _account(conn, row, at)
+        jobbook.reanchor(conn, row.id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
+        return "added again" if row.is_removed else "schedule changed, begun anew"
+    jobbook.keep(conn, row.id, name=job.name, definition=definition, at=at)
+    return f"renamed from {row.name}" if row.name != job.name else None
+
+
+def _account(conn: Connection, row: JobRow, at: datetime) -> None:
+    """Cover what the old schedule named up to now, without running any of it."""
+    try:
+        schedule = schedule_of(row.definition, row.anchor)
+    except (ScheduleError, KeyError, ValueError):
+        log.exception("A stored schedule cannot be read.", extra={"action": "schedule_unreadable", "job": row.name})
+        return
+    policy = replace(policy_of(row.definition, schedule, at), catch_up=CatchUp.NONE)
+    plan = plan_span(schedule, policy, cursor=row.cursor, now=at, missed_until=at, pause=row.pause)
+    told = [
+        replace(one, error="The job was changed before it ran.") if one.outcome is Outcome.SKIPPED_LATE else one
+        for one in plan.rows
+    ]
+    if jobbook.advance(conn, row, plan.cursor):
+        ledger.write_rows(conn, row.id, told, at)
