@@ -11,13 +11,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NewType
 
+from cron.schedules.rules import RepeatedHour as RepeatedHour
 from delivery.model import Surface
 from delivery.targets import Target, parse_target
 
 JobId = NewType("JobId", str)
 """The stable id of a job: its name, or the name it had before (`was:`)."""
 
-NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+def _nothing() -> Mapping[str, str]:
+    return _NOTHING
 
 
 class CatchUp(StrEnum):
@@ -35,13 +40,6 @@ class Overlap(StrEnum):
     QUEUE = "queue"
     CANCEL = "cancel"
     ALLOW = "allow"
-
-
-class RepeatedHour(StrEnum):
-    """Whether a fixed time inside a repeated hour (clocks go back) happens once or twice."""
-
-    ONCE = "once"
-    BOTH = "both"
 
 
 class Listen(StrEnum):
@@ -107,7 +105,7 @@ class AgentSpec:
     kind: AgentKind
     command: tuple[str, ...] = ()
     shell: bool = False
-    env: Mapping[str, str] = field(default=NOTHING, repr=False)
+    env: Mapping[str, str] = field(default_factory=_nothing, repr=False)
     cwd: Path | None = None
     model: str | None = None
     base_url: str | None = None
@@ -139,9 +137,9 @@ class Job:
 
     `deliver` holds target texts or names from `targets:`, no two for one place (`Config.target` reads them).
     `late` None means: by the schedule's period. `start` and `end` are aware; `start` is also the anchor of
-    intervals. `times` ends the job after that many occurrences, `stop_after` pauses it after that many failures
-    in a row, `excluded` are days in the job's zone on which it does not run, `jitter` is the longest random
-    delay. `context_from` names jobs (`self` is this one). `on_failure` None means: told nowhere.
+    intervals. `times` ends the job after that many occurrences, `stop_after` pauses it after that many
+    failures in a row, `excluded` are days in the job's zone on which it does not run, `jitter` is the longest
+    random delay. `context_from` names jobs (`self` is this one). `on_failure` None means: told nowhere.
     """
 
     id: JobId
@@ -152,7 +150,7 @@ class Job:
     answer_agent: AgentSpec
     prompt: str | None = None
     text: str | None = None
-    env: Mapping[str, str] = field(default=NOTHING, repr=False)
+    env: Mapping[str, str] = field(default_factory=_nothing, repr=False)
     cwd: Path | None = None
     shell: bool = False
     deliver: tuple[str, ...] = ("local",)
