@@ -5,16 +5,16 @@ A notice is a delivery of its own kind: it is never mirrored and never seeded, a
 
 import logging
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-from delivery.dispatcher import Dispatcher
 
 from cron import jobbook
 from cron.model import Job
 from cron.posting import Posting
 from cron.redact import Redactor
 from delivery import outbox
+from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind
 from state.database import Database
 
@@ -39,7 +39,9 @@ class Ending:
 class Alerts:
     """Keeps each job's streak of failures and tells `on_failure` what a person should know."""
 
-    def __init__(self, *, db: Database, posting: Posting, dispatcher: Dispatcher, redactor: Redactor) -> None:
+    def __init__(
+        self, *, db: Database, posting: Posting, dispatcher: Dispatcher, redactor: Callable[[], Redactor]
+    ) -> None:
         self._db = db
         self._posting = posting
         self._dispatcher = dispatcher
@@ -71,7 +73,7 @@ class Alerts:
         if job.on_failure is None:
             return
         news = await self._posting.prepare(
-            self._redactor.redact(text), [job.on_failure], kind=DeliveryKind.NOTICE, job=job.name
+            self._redactor().redact(text), [job.on_failure], kind=DeliveryKind.NOTICE, job=job.name
         )
         await self._db.write(lambda conn: outbox.enqueue(conn, news, at=at))
         self._dispatcher.wake()

@@ -9,8 +9,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from delivery.dispatcher import Dispatcher
-from delivery.silence import is_silent
 from sqlalchemy import Connection
 
 from cron import ledger
@@ -24,7 +22,9 @@ from cron.outcomes import OccurrenceKind, Outcome, RunState
 from cron.posting import Posting
 from cron.redact import Redactor
 from delivery import outbox
+from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind
+from delivery.silence import is_silent
 from state.clock import Now, Sleep
 from state.database import Database
 
@@ -130,6 +130,14 @@ class Runner:
         if await self._db.write(lambda conn: ledger.close_if_delivered(conn, run_id, at)):
             await self._after_close(run_id, at)
 
+    async def compose_once(self, request: BriefRequest) -> Composed:
+        """Compose a brief outside the ledger (a dry run). Raises ComposeFailed."""
+
+        async def started(group: int, ticks: int) -> None:
+            """A dry run has no row to note its process in."""
+
+        return await self._ask(request, started)
+
     async def stop(self) -> None:
         """End what is composing: a few seconds of grace, then it is interrupted and its row says so."""
         tasks = [going.task for going in self._going.values()]
@@ -205,6 +213,10 @@ class Runner:
         async def started(group: int, ticks: int) -> None:
             await self._db.write(lambda conn: ledger.note_process(conn, assignment.run_id, group, ticks))
 
+        return await self._ask(request, started)
+
+    async def _ask(self, request: BriefRequest, started: Started) -> Composed:
+        job = request.job
         try:
             async with asyncio.timeout(job.timeout.total_seconds()):
                 return await self._agent(job.writer).compose(request, started)

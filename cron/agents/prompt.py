@@ -9,12 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from seeding.transcript import INSTRUCTIONS, as_messages
-
 from cron.agents.ports import BriefRequest, Composed, ComposeFailed, EarlierBrief, Started
 from cron.model import AgentSpec
 from seeding.model import Question
 from seeding.ports import AnswerFailed
+from seeding.transcript import INSTRUCTIONS, messages_for
 from state.clock import Sleep
 
 if TYPE_CHECKING:
@@ -61,7 +60,9 @@ class PromptAgent:
     async def answer(self, question: Question) -> str:
         """Ask for an answer, given the transcript as a strict provider accepts it."""
         instructions = "\n\n".join(filter(None, [self._spec.instructions, INSTRUCTIONS]))
-        messages = [{"role": "system", "content": instructions}, *as_messages(question.transcript)]
+        turns = messages_for(question.transcript)
+        messages = [{"role": "system", "content": instructions}]
+        messages.extend({"role": str(turn.role), "content": turn.content} for turn in turns)
         try:
             text, _ = await self._ask(messages)
         except _Refused as refused:
