@@ -1,0 +1,198 @@
+"""The one open database of a home: write and read on it from anywhere, fully durable, in order."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from state.books import Books
+from state.calls import Call
+from state.clock import Monotonic, Now, system_monotonic, system_now
+from state.errors import ForkedError, MisuseError, StateClosedError
+from state.identity import FileGuard, note_path, refuse_unfit
+from state.note import NoteFile
+from state.readers import READERS, Readers
+from state.sqlite import Link, connect_reader, connect_writer
+from state.wal import WalKeeper
+from state.writer import Writer
+
+T = TypeVar("T")
+Prepare = Callable[[Path], None]
+"""Brings the file at the path (which may be missing) to the layout that this program knows."""
+
+log = logging.getLogger(__name__)
+
+
+class Database:
+    """One writer, two readers, three connections. Made by `Database.open`, shared by the registry.
+
+    Safe from every thread and event loop of the process that opened it.
+    """
+
+    def __init__(self, path: Path, note: NoteFile, links: list[Link], *, now: Now, monotonic: Monotonic) -> None:
+        self.path = path
+        self._pid = os.getpid()
+        self._note = note
+        self._link = links[0]
+        self._files = FileGuard(path, note)
+        self._books = Books(path, links[0].raw, note, now=now, monotonic=monotonic)
+        self._readers = Readers(path, links[1:])
+        self._wal = WalKeeper(path, links[0].raw, note, self._files, self._readers.gate)
+        self._writer = Writer(
+            path, links[0], self._files, books=self._books, after_commit=self._committed, monotonic=monotonic
+        )
+        self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    @classmethod
+    def open(
+        cls, path: Path, *, prepare: Prepare, now: Now = system_now, monotonic: Monotonic = system_monotonic
+    ) -> "Database":
+        """Open the file at an absolute, resolved path, creating it and its folder where missing.
+
+        Raises DatabaseRefusedError, SchemaTooNewError, SchemaTooOldError, StateBusyError.
+        """
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        note = NoteFile(note_path(path))
+        links: list[Link] = []
+        try:
+            refuse_unfit(path, note.read())
+            _own(path)
+            prepare(path)
+            links.append(connect_writer(path))
+            links.extend(connect_reader(path) for _ in range(READERS))
+            database = cls(path, note, links, now=now, monotonic=monotonic)
+            database._start()
+        except BaseException:
+            for link in reversed(links):
+                link.close()
+            note.close()
+            raise
+        return database
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        """Run fn in the writer's thread and return its value when it is durable.
+
+        First in, first out; functions that wait share one COMMIT, each in its own savepoint. fn touches
+        nothing but its connection, returns plain values and may be run again. Its own error undoes it
+        alone and is raised here. Nothing is answered before COMMIT and a look at the file. A caller that
+        is cancelled waits for the verdict, then gets its CancelledError: a queued write is never taken back.
+
+        Raises what fn raised, DiskFullError, DiskFailedError, StateBusyError (nothing happened),
+        StateDbReplacedError, StateUnknown, StateClosedError, ForkedError, MisuseError.
+        """
+        call = Call(fn, asyncio.get_running_loop())
+        self._submit(call, self._writer)
+        return await call.verdict()  # type: ignore[no-any-return]
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        """Run fn in a read transaction of its own; it sees every write that was answered before.
+
+        It fetches what it needs and returns plain values. It may be run again.
+        """
+        call = Call(fn, asyncio.get_running_loop())
+        self._submit(call, self._readers)
+        return await call.verdict()  # type: ignore[no-any-return]
+
+    def write_sync(self, fn: Callable[[Connection], T]) -> T:
+        """Do what `write` does, from a thread that runs no event loop."""
+        self._refuse_blocking()
+        call = Call(fn, None)
+        self._submit(call, self._writer)
+        return call.verdict_sync()  # type: ignore[no-any-return]
+
+    def read_sync(self, fn: Callable[[Connection], T]) -> T:
+        """Do what `read` does, from a thread that runs no event loop."""
+        self._refuse_blocking()
+        call = Call(fn, None)
+        self._submit(call, self._readers)
+        return call.verdict_sync()  # type: ignore[no-any-return]
+
+    def on_commit(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after every commit, in the writer's thread; returns what ends it (idempotent)."""
+        with self._lock:
+            self._callbacks = (*self._callbacks, callback)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._callbacks = tuple(one for one in self._callbacks if one is not callback)
+
+        return unsubscribe
+
+    @property
+    def healthy(self) -> str | None:
+        """None while all is well, else the sentence that says why nothing can be written."""
+        error = self._writer.last_error
+        return None if error is None else str(error)
+
+    @property
+    def rewound_until(self) -> datetime | None:
+        """The last instant before an older copy was put back, else None.
+
+        It stays (`meta`, key `rewound`) until the daemon has dealt with it and deletes that row.
+        """
+        return self._books.rewound_until
+
+    def is_replaced(self) -> bool:
+        """Whether another file now stands behind the path."""
+        return self._files.is_replaced()
+
+    def close(self) -> None:
+        """Take no more calls, answer those that are queued, checkpoint, close. Blocks; idempotent."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        if os.getpid() != self._pid:
+            return  # its threads and its locks are the parent's
+        self._writer.drain()
+        self._readers.close()
+        if not self._files.is_replaced():
+            self._wal.finish()
+        self._link.close()
+        self._note.close()
+
+    def _start(self) -> None:
+        self._books.open()
+        self._files.adopt()
+        self._writer.start()
+        self._readers.start()
+
+    def _submit(self, call: Call, to: Writer | Readers) -> None:
+        if os.getpid() != self._pid:
+            raise ForkedError(self.path, opened_by=self._pid, pid=os.getpid())
+        with self._lock:
+            if self._is_closed:
+                raise StateClosedError(self.path)
+            to.submit(call)
+
+    def _refuse_blocking(self) -> None:
+        if self._writer.is_current_thread() or self._readers.is_current_thread():
+            raise MisuseError("A database function or a commit callback may not wait for another one.")
+        if asyncio._get_running_loop() is not None:
+            raise MisuseError("This would block the event loop; await `write` or `read` instead.")
+
+    def _committed(self, wal_size: int) -> None:
+        for callback in self._callbacks:
+            try:
+                callback()
+            except Exception:  # a listener's bug must not end the writer
+                log.exception("A commit listener failed.", extra={"action": "commit_listener_failed"})
+        self._wal.after_batch(wal_size)
+
+
+def _own(path: Path) -> None:
+    """Create the file, or narrow its mode: it is for its owner's eyes only."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        at = path.stat()
+        if at.st_mode & 0o077 and at.st_uid == os.geteuid():
+            path.chmod(0o600)

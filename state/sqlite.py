@@ -1,0 +1,187 @@
+"""Everything that is particular to SQLite: how a connection is opened, and what its error codes mean."""
+
+import enum
+import sqlite3
+import sys
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import ExecutionContext
+from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import StaticPool
+
+from state.errors import DamagedError, DiskFailedError, DiskFullError, MisuseError, StateError
+
+BUSY_SECONDS = 5.0
+"""How long one BEGIN waits inside SQLite for the lock of another process."""
+
+CALL = "hermes_call"
+"""The savepoint around each function; no function may touch it."""
+
+# Spelled as nobody else spells them: a statement that is in the driver's cache is not shown to the
+# authorizer again, so a function's plain "COMMIT" must not find ours there.
+BEGIN = "BEGIN IMMEDIATE /* writer */"
+COMMIT = "COMMIT /* writer */"
+ROLLBACK = "ROLLBACK /* writer */"
+SAVEPOINT = f"SAVEPOINT {CALL} /* writer */"
+UNDO = f"ROLLBACK TO {CALL} /* writer */"
+RELEASE = f"RELEASE {CALL} /* writer */"
+
+_DDL = frozenset(
+    getattr(sqlite3, f"SQLITE_{verb}_{noun}")
+    for verb in ("CREATE", "DROP")
+    for noun in ("INDEX", "TABLE", "TRIGGER", "VIEW", "TEMP_INDEX", "TEMP_TABLE", "TEMP_TRIGGER", "TEMP_VIEW")
+) | {sqlite3.SQLITE_ALTER_TABLE, sqlite3.SQLITE_CREATE_VTABLE, sqlite3.SQLITE_DROP_VTABLE}
+_OUTSIDE = frozenset({sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH})
+
+
+class Trouble(enum.Enum):
+    """What an SQLite error means to the caller."""
+
+    BUSY = "busy"
+    FULL = "full"
+    DISK = "disk"
+    DAMAGED = "damaged"
+    INTERRUPTED = "interrupted"
+    OTHER = "other"
+
+
+_BY_CODE = {
+    sqlite3.SQLITE_BUSY: Trouble.BUSY,
+    sqlite3.SQLITE_LOCKED: Trouble.BUSY,
+    sqlite3.SQLITE_FULL: Trouble.FULL,
+    sqlite3.SQLITE_IOERR: Trouble.DISK,
+    sqlite3.SQLITE_CORRUPT: Trouble.DAMAGED,
+    sqlite3.SQLITE_NOTADB: Trouble.DAMAGED,
+    sqlite3.SQLITE_INTERRUPT: Trouble.INTERRUPTED,
+}
+
+
+def trouble_of(error: BaseException) -> Trouble:
+    """Return what an error of the driver (bare, or wrapped by SQLAlchemy) means."""
+    origin = error.orig if isinstance(error, DBAPIError) else error
+    code = getattr(origin, "sqlite_errorcode", None)
+    if not isinstance(origin, sqlite3.Error) or code is None:
+        return Trouble.OTHER
+    return _BY_CODE.get(code & 0xFF, Trouble.OTHER)
+
+
+def for_caller(path: Path, error: BaseException) -> BaseException:
+    """Return the error as the caller shall see it: full and failing disks by name, the rest as it is."""
+    match trouble_of(error):
+        case Trouble.FULL:
+            mine: StateError = DiskFullError(path)
+        case Trouble.DISK:
+            mine = DiskFailedError(path, str(error))
+        case Trouble.DAMAGED:
+            mine = DamagedError(path, str(error))
+        case _:
+            return error
+    mine.__cause__ = error
+    return mine
+
+
+class Guard:
+    """Keeps functions from ending the writer's transaction or changing the layout.
+
+    It is the connection's authorizer, and it looks before each statement whether the transaction is
+    still open: after an INSERT OR ROLLBACK that a function swallowed, the next statement would
+    commit by itself.
+    """
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self._raw = raw
+        self.inside = False
+        self.refused: str | None = None
+
+    def authorize(self, action: int, one: str | None, two: str | None, *_: str | None) -> int:
+        if not self.inside or not self._is_forbidden(action, two):
+            return sqlite3.SQLITE_OK
+        self.refused = one or "this statement"
+        return sqlite3.SQLITE_DENY
+
+    @staticmethod
+    def _is_forbidden(action: int, two: str | None) -> bool:
+        if action == sqlite3.SQLITE_SAVEPOINT:
+            return two == CALL
+        return action == sqlite3.SQLITE_TRANSACTION or action in _DDL or action in _OUTSIDE
+
+    def before_statement(self, *_: object) -> None:
+        if self.inside and not self._raw.in_transaction:
+            raise MisuseError("SQLite ended the transaction inside this function; it may not go on.")
+
+
+class Link:
+    """One connection: SQLAlchemy's face for functions, the driver's for our own BEGIN and COMMIT."""
+
+    def __init__(self, raw: sqlite3.Connection) -> None:
+        self.raw = raw
+        self._engine = _engine_over(raw)
+        self.core: Connection = self._engine.connect()
+
+    def renew(self) -> None:
+        """Forget what SQLAlchemy believes about open savepoints. Only outside a transaction."""
+        self.core.close()
+        self.core = self._engine.connect()
+
+    def before_statement(self, hook: "Guard") -> None:
+        def listen(
+            conn: Connection,
+            cursor: DBAPICursor,
+            statement: str,
+            parameters: object,
+            context: ExecutionContext | None,
+            executemany: bool,
+        ) -> None:
+            hook.before_statement()
+
+        event.listen(self._engine, "before_cursor_execute", listen)
+
+    def close(self) -> None:
+        self.core.close()
+        self._engine.dispose()
+        self.raw.close()
+
+
+def _engine_over(raw: sqlite3.Connection) -> Engine:
+    return create_engine("sqlite+pysqlite://", creator=lambda: raw, poolclass=StaticPool, pool_reset_on_return=None)
+
+
+def connect(path: Path, *, mode: str) -> sqlite3.Connection:
+    """Open a bare connection; mode as in SQLite's URIs: ro, rw, rwc. Transactions are begun by us."""
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=512,
+    )
+
+
+def connect_writer(path: Path) -> Link:
+    """Open the one writing connection: WAL, synchronous=FULL, foreign keys on, no autocheckpoint."""
+    raw = connect(path, mode="rw")
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=0"):
+        raw.execute(f"PRAGMA {pragma}").fetchall()
+    # The -wal's size then is what is in it, and can be read with the stat that looks at its identity.
+    raw.execute("PRAGMA journal_size_limit=0").fetchall()
+    if sys.platform == "darwin":
+        raw.execute("PRAGMA fullfsync=ON").fetchall()
+    raw.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # creates the -wal
+    return Link(raw)
+
+
+def connect_reader(path: Path) -> Link:
+    """Open a connection that cannot write."""
+    raw = connect(path, mode="ro")
+    raw.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+    return Link(raw)
+
+
+def set_up_file(raw: sqlite3.Connection) -> None:
+    """Give a file that is still empty its lasting settings; one that has pages is left as it is."""
+    if raw.execute("PRAGMA page_count").fetchone()[0] == 0:
+        raw.execute("PRAGMA auto_vacuum=INCREMENTAL").fetchall()  # ignored after journal_mode=WAL
+    raw.execute("PRAGMA journal_mode=WAL").fetchall()

@@ -1,0 +1,71 @@
+"""When the -wal is moved into the database: between batches, by size, never by SQLite itself."""
+
+import contextlib
+import logging
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from state.identity import FileGuard
+from state.note import NoteFile
+from state.readers import Gate
+
+MEGABYTE = 1024 * 1024
+PASSIVE_AT = 4 * MEGABYTE
+TRUNCATE_AT = 16 * MEGABYTE
+
+log = logging.getLogger(__name__)
+
+
+class WalKeeper:
+    """Runs in the writer's thread, outside any transaction."""
+
+    def __init__(self, path: Path, raw: sqlite3.Connection, note: NoteFile, guard: FileGuard, gate: Gate) -> None:
+        self._path = path
+        self._raw = raw
+        self._note = note
+        self._guard = guard
+        self._gate = gate
+        self._next = PASSIVE_AT
+
+    def after_batch(self, wal_size: int) -> None:
+        """Checkpoint if the -wal has grown by another 4 MB; from 16 MB on with the readers held back."""
+        if wal_size < self._next:
+            if wal_size < PASSIVE_AT:
+                self._next = PASSIVE_AT
+            return
+        if wal_size < TRUNCATE_AT:
+            self._checkpoint("PASSIVE")
+        else:
+            with self._gate.closed():
+                self._checkpoint("TRUNCATE")
+        # A reader in another process may have kept some of it: not again before it has grown further.
+        self._next = wal_size + PASSIVE_AT
+
+    def finish(self) -> None:
+        """Move everything into the database before the last connection closes."""
+        self._checkpoint("TRUNCATE")
+
+    def _checkpoint(self, mode: str) -> None:
+        with self._note.moving_pages(self._path) as mine, self._patience(0):
+            if not mine:
+                return
+            try:
+                busy, pages, moved = self._raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            except sqlite3.OperationalError as error:
+                log.warning("Checkpoint refused.", extra={"action": "checkpoint_refused", "error": str(error)})
+                return
+            log.debug(
+                "Checkpointed the database.",
+                extra={"action": "checkpointed", "mode": mode, "busy": busy, "pages": pages, "moved": moved},
+            )
+        self._guard.check()  # adopts the new modification time
+
+    @contextlib.contextmanager
+    def _patience(self, milliseconds: int) -> Iterator[None]:
+        before = self._raw.execute("PRAGMA busy_timeout").fetchone()[0]
+        self._raw.execute(f"PRAGMA busy_timeout={milliseconds}").fetchall()
+        try:
+            yield
+        finally:
+            self._raw.execute(f"PRAGMA busy_timeout={before}").fetchall()
