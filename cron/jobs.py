@@ -1,8 +1,10 @@
 """Read jobs.yaml: all of it is good, or it is refused with every mistake at once."""
 
+import gc
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -28,6 +30,23 @@ def load_config(
     With `now` (aware), warnings about schedules are made as well. Raises ConfigError; its mistakes hold no
     secrets. Blocks on the file; may run in a thread.
     """
+    with _collector_resting():
+        return _load(path, environ, host_zone, now)
+
+
+@contextmanager
+def _collector_resting() -> Iterator[None]:
+    """Keep the garbage collector out: nothing here is garbage yet, and it doubles the time for 10,000 jobs."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _load(path: Path, environ: Mapping[str, str], host_zone: str | None, now: datetime | None) -> Config:
     dotenv, notes = read_env(path.absolute().parent)
     substitution = Substitution(environ=environ, dotenv=dotenv)
     try:

@@ -5,13 +5,24 @@ A trap that one pair of quotes repairs is repaired in a copy, so that the mistak
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from cron.jobs_errors import Mistake, Unreadable
 
-LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_KINDS: Final = {yaml.ScalarNode: "str", yaml.SequenceNode: "seq", yaml.MappingNode: "map"}
+
+
+class TextLoader(_Parser):  # type: ignore[misc]
+    """PyYAML's loader without its idea of what a text means: every scalar stays what was typed."""
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: object) -> str:
+        """Name the kind of a node that has no tag of its own."""
+        return f"tag:yaml.org,2002:{_KINDS[kind]}"
+
 
 _MOST_REPAIRS: Final = 30
 _LARGEST_REPAIRED: Final = 2_000_000
@@ -36,7 +47,7 @@ def compose(text: str) -> tuple[yaml.Node | None, tuple[Mistake, ...]]:
     lines = text.split("\n")
     while True:
         try:
-            return yaml.compose(text, Loader=LOADER), tuple(mistakes)
+            return yaml.compose(text, Loader=TextLoader), tuple(mistakes)
         except yaml.MarkedYAMLError as error:
             trap = _diagnose(error, lines)
         except yaml.reader.ReaderError as error:

@@ -42,6 +42,7 @@ class Document:
     mistakes: list[Mistake] = field(default_factory=list)
     _entries: dict[int, Entries] = field(default_factory=dict)
     _values: dict[tuple[int, bool], object] = field(default_factory=dict)
+    _shared: frozenset[int] = frozenset()
 
     def read(self) -> object:
         """Return the whole file as plain values. Raises Unreadable if aliases loop or expand without bound."""
@@ -95,23 +96,26 @@ class Document:
         return key, node
 
     def _value(self, node: yaml.Node, loc: Loc) -> object:
-        is_verbatim = self.substitution.is_verbatim(loc)
-        known = self._values.get((id(node), is_verbatim))
-        if known is not None:
-            return known
+        if id(node) not in self._shared:
+            return self._fresh_value(node, loc)
+        key = (id(node), self.substitution.is_verbatim(loc))
+        if key not in self._values:
+            self._values[key] = self._fresh_value(node, loc)
+        return self._values[key]
+
+    def _fresh_value(self, node: yaml.Node, loc: Loc) -> object:
         self._refuse_tag(node)
-        value: object
+        if len(loc) > DEEPEST:
+            raise Unreadable(_too_deep(node))
         if isinstance(node, yaml.MappingNode):
-            entries = self._entries_of(node).items()
-            value = {key: self._value(item, (*loc, key)) for key, (_, item) in entries if loc or not is_remark(key)}
-        elif isinstance(node, yaml.SequenceNode):
-            value = [self._value(item, (*loc, index)) for index, item in enumerate(node.value)]
-        elif isinstance(node, yaml.ScalarNode) and not (is_plain(node) and node.value in _NULLS):
-            value = self._text(node, loc)
-        else:
-            value = None
-        self._values[id(node), is_verbatim] = value
-        return value
+            entries = self._entries_of(node) if id(node) in self._shared else self._fresh_entries(node)
+            wanted = ((key, item) for key, (_, item) in entries.items() if loc or not is_remark(key))
+            return {key: self._value(item, (*loc, key)) for key, item in wanted}
+        if isinstance(node, yaml.SequenceNode):
+            return [self._value(item, (*loc, index)) for index, item in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode) and not (is_plain(node) and node.value in _NULLS):
+            return self._text(node, loc)
+        return None
 
     def _text(self, node: yaml.ScalarNode, loc: Loc) -> str:
         if "${" not in node.value:
@@ -124,8 +128,11 @@ class Document:
 
     def _entries_of(self, node: yaml.MappingNode) -> Entries:
         known = self._entries.get(id(node))
-        if known is not None:
-            return known
+        if known is None:
+            known = self._entries[id(node)] = self._fresh_entries(node)
+        return known
+
+    def _fresh_entries(self, node: yaml.MappingNode) -> Entries:
         own: Entries = {}
         merged: list[yaml.MappingNode] = []
         for key, value in node.value:
@@ -141,7 +148,6 @@ class Document:
         for source in merged:
             for name, entry in self._entries_of(source).items():
                 own.setdefault(name, entry)
-        self._entries[id(node)] = own
         return own
 
     def _merge_sources(self, node: yaml.Node) -> Iterator[yaml.MappingNode]:
@@ -164,11 +170,16 @@ class Document:
     # --- the bound on aliases ---------------------------------------------------------------------
 
     def _measure(self) -> None:
+        """Refuse aliases that loop or explode; note which nodes are shared. Files without anchors are free."""
+        if not any("&" in line for line in self.lines):
+            return
         sizes: dict[int, int] = {}
-        total = _size(self.root, sizes, set(), 0)
+        shared: set[int] = set()
+        total = _size(self.root, sizes, shared, set(), 0)
         if total - len(sizes) > MOST_EXPANDED:
             message = f"aliases (*name) expand to more than {MOST_EXPANDED:,} values: write less with anchors"
             raise Unreadable(Mistake(line=0, column=0, message=message))
+        self._shared = frozenset(shared)
 
 
 def is_plain(node: yaml.ScalarNode) -> bool:
@@ -181,21 +192,28 @@ def is_remark(key: str) -> bool:
     return key.startswith("x-")
 
 
-def _size(node: yaml.Node, sizes: dict[int, int], above: set[int], depth: int) -> int:
+def _too_deep(node: yaml.Node) -> Mistake:
+    mark = node.start_mark
+    return Mistake(line=mark.line + 1, column=mark.column + 1, message="the file is nested too deeply")
+
+
+def _size(node: yaml.Node, sizes: dict[int, int], shared: set[int], above: set[int], depth: int) -> int:
     """Return how many values the node expands to, without expanding it."""
     known = sizes.get(id(node))
     if known is not None:
+        shared.add(id(node))
         return known
-    line, column = node.start_mark.line + 1, node.start_mark.column + 1
     if id(node) in above:
-        raise Unreadable(Mistake(line=line, column=column, message="the anchor here contains itself: remove the loop"))
+        line, column = node.start_mark.line + 1, node.start_mark.column + 1
+        message = "the anchor here contains itself: remove the loop"
+        raise Unreadable(Mistake(line=line, column=column, message=message))
     if depth > DEEPEST:
-        raise Unreadable(Mistake(line=line, column=column, message="the file is nested too deeply"))
+        raise Unreadable(_too_deep(node))
     size = 1
     if not isinstance(node, yaml.ScalarNode):
         above.add(id(node))
         for child in _children(node):
-            size += _size(child, sizes, above, depth + 1)
+            size += _size(child, sizes, shared, above, depth + 1)
         above.discard(id(node))
     sizes[id(node)] = size
     return size
