@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from cron import ledger
-from cron.agents.ports import Agent, BriefRequest, Composed, ComposeFailed
+from cron.agents.ports import Agent, BriefRequest, Composed, ComposeFailed, Started
 from cron.agents.process import end_stale_group
 from cron.alerts import Alerts, Ending
 from cron.briefs import brief_context
