@@ -46,6 +46,24 @@ class TargetUnresolved(Exception):
         self.final = final
 
 
+class PartRefused(Exception):
+    """A post that is a row of our own database cannot be made, for good. `reason` is a sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class SettlementFailed(Exception):
+    """A seed (or a turn) could not be written. Says which, so that the warning can name it."""
+
+    def __init__(self, reason: str, *, surface: str | None = None, session: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.surface = surface
+        self.session = session
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
     """One place that an account can reach, for the channel directory."""
@@ -135,7 +153,7 @@ class PostsInTransaction(Protocol):
     """A platform whose posts are rows of our own database: intent, message and receipt are one transaction."""
 
     def post(self, conn: Connection, part: OutgoingPart, *, job: str | None, at: datetime) -> Receipt:
-        """Write the message and return its receipt. Runs inside the outbox's transaction."""
+        """Write the message and return its receipt. Runs inside the outbox's transaction. Raises PartRefused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,4 +173,15 @@ class Settlement(Protocol):
         Called when no part is pending or sending and at least one is confirmed, and again whenever a part is
         confirmed later. Idempotent. The caller has opened a savepoint: an exception undoes what this wrote,
         leaves the receipt, is logged at WARNING with delivery, surface and session, and is tried again later.
+        """
+
+
+@runtime_checkable
+class FollowsMoves(Protocol):
+    """A settlement that keeps what hangs on a chat's id: flat keys and sessions."""
+
+    def chat_moved(self, conn: Connection, account: str, old: str, new: str, *, at: datetime) -> None:
+        """Move the flat key and the sessions of a chat to its new id, in the transaction that moves the deliveries.
+
+        Thread keys stay under the old id: message ids start anew. Idempotent.
         """

@@ -151,6 +151,7 @@ deliveries = Table(
     Index("ix_deliveries_state", "state", "created_at"),
     Index("ix_deliveries_chat", "account", "chat", "created_at"),
     Index("ix_deliveries_seq", "seq"),
+    Index("ix_deliveries_queue", "account", "chat", "state", "seq"),
 )
 
 parts = Table(

@@ -1,0 +1,137 @@
+"""Keeps every account connected and heard: one that is down is tried again with growing waits, the others go on."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from sqlalchemy import Connection
+
+from delivery.chats import account_is_down, account_is_unknown, account_is_up
+from delivery.ports import AccountDown, Hear, Platform
+from delivery.retry import CONNECTS
+from state.clock import Monotonic, Now, Sleep
+from state.database import Database
+from state.errors import StateError
+
+STEADY = timedelta(minutes=1)
+"""An account that was heard for so long begins with short waits again."""
+
+Jitter = Callable[[timedelta], timedelta]
+"""Returns a wait near the one given, so that many accounts do not come back in the same instant."""
+
+
+class AccountKeeper:
+    """Connects each account, listens, and stores in `accounts` whether it is up, or down and why.
+
+    A login that is refused marks that account down and is tried again after 1 second up to 5 minutes; a token
+    that is put right is found at the next try. `changed(name)` is called after each change is durable.
+    """
+
+    def __init__(
+        self,
+        *,
+        db: Database,
+        platforms: Mapping[str, Platform],
+        hear: Hear,
+        now: Now,
+        sleep: Sleep,
+        monotonic: Monotonic,
+        changed: Callable[[str], None],
+        jitter: Jitter = lambda wait: wait,
+        log: logging.Logger | None = None,
+    ) -> None:
+        """`changed` is the dispatcher's `wake`, and whoever else cares."""
+        self._db = db
+        self._platforms = platforms
+        self._hear = hear
+        self._now = now
+        self._sleep = sleep
+        self._monotonic = monotonic
+        self._changed = changed
+        self._jitter = jitter
+        self._log = log or logging.getLogger(__name__)
+        self._doubts: dict[str, asyncio.Future[str]] = {}
+
+    async def prepare(self) -> None:
+        """Forget whether accounts were up in the last process. Once, before anything is sent."""
+        at = self._now()
+
+        def forget(conn: Connection) -> None:
+            for name, platform in self._platforms.items():
+                account_is_unknown(conn, name, platform.kind, at=at)
+
+        await self._db.write(forget)
+
+    async def run(self) -> None:
+        """Keep every account until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for name in self._platforms:
+                group.create_task(self.keep(name))
+
+    async def keep(self, name: str) -> None:
+        """Keep one account until cancelled: connect, listen, and again after growing waits."""
+        failures = 0
+        while True:
+            began = self._monotonic()
+            try:
+                await self.connect_once(name)
+                await self._listen(name)
+                reason = "it stopped listening"
+            except AccountDown as down:
+                reason = down.reason
+            except Exception as error:  # noqa: BLE001 - around one account: it goes down, the others go on
+                reason = f"the connection broke: {type(error).__name__}"
+                self._log.exception(
+                    "An account's connection broke.", extra={"action": "account_broke", "account": name}
+                )
+            if self._monotonic() - began >= STEADY.total_seconds():
+                failures = 0
+            failures += 1
+            await self._down(name, reason)
+            await self._sleep(self._jitter(CONNECTS.wait(failures)).total_seconds())
+
+    async def connect_once(self, name: str) -> str:
+        """Connect one account, store that it is up, and return its workspace. Raises AccountDown."""
+        platform = self._platforms[name]
+        workspace = await platform.connect()
+        at, kind = self._now(), platform.kind
+        await self._db.write(lambda conn: account_is_up(conn, name, kind, workspace, at=at))
+        self._log.info("An account is up.", extra={"action": "account_up", "account": name, "workspace": workspace})
+        self._changed(name)
+        return workspace
+
+    def doubt(self, name: str, reason: str) -> None:
+        """Say that a send found the account's login refused: it goes down and is connected anew."""
+        doubt = self._doubts.get(name)
+        if doubt is not None and not doubt.done():
+            doubt.set_result(reason)
+
+    async def _listen(self, name: str) -> None:
+        doubt = self._doubts[name] = asyncio.get_running_loop().create_future()
+        listening = asyncio.create_task(self._platforms[name].listen(self._hear))
+        try:
+            await asyncio.wait((listening, doubt), return_when=asyncio.FIRST_COMPLETED)
+            if doubt.done():
+                raise AccountDown(doubt.result())
+            await listening
+        finally:
+            del self._doubts[name]
+            doubt.cancel()
+            listening.cancel()
+            await asyncio.wait((listening,))
+
+    async def _down(self, name: str, reason: str) -> None:
+        at, kind = self._now(), self._platforms[name].kind
+        try:
+            await self._db.write(lambda conn: account_is_down(conn, name, kind, reason, at=at))
+        except StateError as error:
+            self._log.error(
+                "An account is down, which could not be stored.",
+                extra={"action": "account_not_stored", "account": name, "reason": str(error)},
+            )
+        self._log.warning(
+            "An account is down; it is tried again, the others go on.",
+            extra={"action": "account_down", "account": name, "reason": reason},
+        )
+        self._changed(name)
