@@ -75,7 +75,7 @@ def parse_cron(text: str) -> CronExpression:
 def _wrong_count(count: int) -> str:
     if count == 7:
         return "seven fields are Quartz's form with a year; write six: second minute hour day month weekday"
-    return f"a cron expression has 5 fields (minute hour day month weekday), or 6 with seconds first; this has {count}"
+    return f"there are {count} fields; write 5 (minute hour day month weekday), or 6 with seconds first"
 
 
 def _parse_field(spec: _Field, word: str, column: int) -> tuple[str, str]:
@@ -193,7 +193,5 @@ def _explain_term(spec: _Field, term: str) -> str:
     if spec is _DAY and term.startswith("L-"):
         return f"{spec.name}: {term}, days before the last, is Quartz's; write L for the last day"
     if term.startswith("L"):
-        return (
-            f"{spec.name}: {term} is not known; write L as day of month, or 5L as weekday for the last Friday"
-        )
+        return f"{spec.name}: {term} is not known; write L as day of month, or 5L as weekday for the last Friday"
     return f'{spec.name}: "{term}" is not known; write a number, a-b, */n, a-b/n, or a list of these with commas'

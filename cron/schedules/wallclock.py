@@ -64,6 +64,8 @@ class ClockChange:
 
 def stretches_from(zone: ZoneInfo, instant: datetime) -> Iterator[Stretch]:
     """Yield the stretches that end after `instant` (aware, UTC), in order, to the end of the calendar."""
+    if instant.year > _LAST_YEAR:
+        return
     year = max(instant.year, _FIRST_YEAR)
     table = _stretches_of_year(zone, year)
     yield from table[_index(table, instant) :]
