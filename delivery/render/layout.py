@@ -25,7 +25,7 @@ from delivery.render.tables import draw_table, links_in
 from delivery.split import Rank, is_extender, stretches
 
 MAX_DEPTH = 5
-"""Levels of lists that are shown indented; deeper ones stay at this depth."""
+"""Levels of lists, and of quotes, that are shown as such; deeper ones stay at this depth."""
 
 LONGEST_HEADER = 400
 """Characters of a table's first two lines that a part beginning inside the table may repeat."""
@@ -153,7 +153,8 @@ class _Setter:
             case Rule():
                 self._line((plain_span(_RULE, block.start),), place)
             case Quote():
-                inner = replace(place, quote=place.quote + 1, quote_id=place.quote_id or self._number())
+                depth = min(place.quote + 1, MAX_DEPTH)
+                inner = replace(place, quote=depth, quote_id=place.quote_id or self._number())
                 self._children(block.children, inner, is_loose=True)
             case ItemList():
                 for index, item in enumerate(block.items):

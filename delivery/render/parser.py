@@ -12,6 +12,8 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
+from delivery.render.rescue import put_back
+
 MAX_NESTING = 60
 """Levels of quotes and lists (a list counts twice) that are understood; what is deeper is shown as it was typed."""
 
@@ -46,9 +48,17 @@ class _PositionedInline(ParserInline):
 
 
 def make_parser() -> MarkdownIt:
-    """Return a parser for briefs: CommonMark, tables and strikethrough, no HTML."""
+    """Return a parser for briefs: CommonMark, tables and strikethrough, no HTML, nothing lost."""
     options = {"html": False, "maxNesting": MAX_NESTING, "inline_definitions": True, "store_labels": True}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser.disable(["html_inline", "html_block", "linkify"])
+    parser.core.ruler.push("put_back", put_back)
+    return parser
+
+
+def make_positioned_parser() -> MarkdownIt:
+    """Return the same parser, which also notes where each inline token begins; its tokens cannot be rendered."""
+    parser = make_parser()
     parser.inline = _PositionedInline()
     # The two rules that join neighbouring texts would forget where the second one began.
-    return parser.disable(["html_inline", "html_block", "linkify", "fragments_join", "text_join"])
+    return parser.disable(["html_inline", "linkify", "fragments_join", "text_join"])

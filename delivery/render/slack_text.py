@@ -47,7 +47,7 @@ def escape(word: str, *, at_start: bool, is_lone: bool, in_link: bool, level: in
 
 def escape_html(text: str) -> str:
     """Escape what Slack reads in `text`. https://docs.slack.dev/messaging/formatting-message-text"""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _escape_brackets(text.replace("&", "&amp;"))
 
 
 def weigh(text: str) -> int:
@@ -69,7 +69,13 @@ def _escape_around_urls(word: str) -> list[str]:
 def _escape_plain(text: str, *, is_label: bool = False) -> str:
     pattern = _ESCAPED_IN_LABEL if is_label else _ESCAPED
     text = pattern.sub(r"\\\g<0>", text)
-    return _TAG_LIKE.sub("&lt;", _ENTITY_LIKE.sub("&amp;", text))
+    text = _ENTITY_LIKE.sub("&amp;", text)
+    return _escape_brackets(text) if _TAG_LIKE.search(text) else text
+
+
+def _escape_brackets(text: str) -> str:
+    """Escape what would be read as a tag."""
+    return text.replace("<", "&lt;").replace(">", "&gt;")
 
 
 _ESCAPED_IN_LABEL = re.compile(_ESCAPED.pattern.rsplit("| \\]", 1)[0], re.VERBOSE)

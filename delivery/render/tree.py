@@ -24,18 +24,17 @@ from delivery.render.blocks import (
 )
 from delivery.render.clean import clean
 from delivery.render.inline import read_inline
-from delivery.render.parser import MAX_NESTING, make_parser
+from delivery.render.parser import make_positioned_parser
+from delivery.render.rescue import NOTE
 
 _LANGUAGE = re.compile(r"[\w+#.\-]{1,30}")
 _TASK = re.compile(r"\[([ xX])\](?:[ \t]+|$)")
-_CELL_BORDER = re.compile(r"(?<!\\)\|")
-_TOO_DEEP = "nested too deep: shown as it was written"
 
 
 def parse(markdown: str) -> Document:
     """Return the tree of a brief. Any text is Markdown: nothing is refused, and no visible word is lost."""
     source = clean(markdown)
-    tokens = make_parser().parse(source, {})
+    tokens = make_positioned_parser().parse(source, {})
     builder = _Builder(source, tokens)
     blocks = builder.blocks_until(None)
     return Document(source=source, blocks=blocks, notes=tuple(builder.notes))
@@ -51,7 +50,6 @@ class _Builder:
         self.ids = count(1)
         self.at = 0
         self.notes: list[Note] = []
-        self.wanted = _labels_used(tokens)
 
     def blocks_until(self, closing: str | None) -> tuple[Block, ...]:
         """Read blocks up to the token of that type, and step over it."""
@@ -75,13 +73,11 @@ class _Builder:
             case "hr":
                 yield Rule(start=self._start(token))
             case "blockquote_open":
-                yield Quote(start=self._start(token), children=self._children(token, "blockquote_close"))
+                yield Quote(start=self._start(token), children=self.blocks_until("blockquote_close"))
             case "bullet_list_open" | "ordered_list_open":
                 yield self._list(token)
             case "table_open":
                 yield self._table(token)
-            case "definition":
-                yield from self._definition(token)
 
     def _next(self) -> Token:
         token = self.tokens[self.at]
@@ -98,6 +94,8 @@ class _Builder:
     def _paragraph(self, opening: Token, level: int) -> Paragraph:
         inline = self._next()
         self._next()
+        if NOTE in opening.meta:
+            self.notes.append(Note(start=self._start(opening), reason=opening.meta[NOTE]))
         return Paragraph(start=self._start(opening), lines=self._lines(inline), level=level)
 
     def _lines(self, inline: Token) -> tuple[TextLine, ...]:
@@ -131,36 +129,10 @@ class _Builder:
             after = self.tokens[self.at]
             is_loose = is_loose or (after.type == "paragraph_open" and not after.hidden)
             number = f"{token.info}{token.markup}" if opening.type == "ordered_list_open" else None
-            children = self._children(token, "list_item_close")
+            children = self.blocks_until("list_item_close")
             done, children = _read_task(children)
             items.append(Item(start=self._start(token), number=number, done=done, children=children))
         return ItemList(start=self._start(opening), items=tuple(items), is_loose=is_loose)
-
-    def _children(self, opening: Token, closing: str) -> tuple[Block, ...]:
-        children = self.blocks_until(closing)
-        first, end = self._span_of(opening)
-        if children or opening.level < MAX_NESTING - 2:
-            return children
-        # The parser drops what is nested deeper than its limit: show those lines as they were typed.
-        self.notes.append(Note(start=self.line_starts[first], reason=_TOO_DEEP))
-        return tuple(self._literal(first, end))
-
-    def _literal(self, first: int, end: int) -> Iterator[Paragraph]:
-        lines = tuple(
-            (plain_span(self.source_lines[row].strip(), self.line_starts[row]),)
-            for row in range(first, end)
-            if self.source_lines[row].strip()
-        )
-        if lines:
-            yield Paragraph(start=self.line_starts[first], lines=lines)
-
-    def _definition(self, token: Token) -> Iterator[Paragraph]:
-        """Show a definition that no link used (or a second one of the same label): a reader may need it."""
-        label = token.meta["id"]
-        if label in self.wanted:
-            self.wanted.discard(label)
-        else:
-            yield from self._literal(*self._span_of(token))
 
     def _table(self, opening: Token) -> Table:
         rows: list[Row] = []
@@ -179,29 +151,7 @@ class _Builder:
                 aligns.append(str(token.attrs.get("style", "")).removeprefix("text-align:") or "left")
             if token.type == "inline":
                 cells.append(read_inline(token.children or [], [(0, start)], self.ids)[0])
-        line_text = self.source_lines[self._span_of(opening)[0]]
-        return Row(start=start, cells=(*cells, *_surplus_cells(line_text, len(cells), start)))
-
-
-def _surplus_cells(line: str, count: int, start: int) -> Iterator[TextLine]:
-    """Give the cells that stand beyond the last column of the header: GFM would drop them."""
-    if line.count("|") < count:
-        return
-    cells = _CELL_BORDER.split(line.rstrip().removesuffix("|"))
-    # Before the first border stands a quote's or a list's marker, or nothing; or the first cell itself.
-    opens = re.fullmatch(r"[\s>*+\-\d.)]*", cells[0]) is not None and len(cells) > count
-    for cell in cells[count + opens :]:
-        if text := cell.strip():
-            yield (plain_span(text, start),)
-
-
-def _labels_used(tokens: list[Token]) -> set[str]:
-    found: set[str] = set()
-    for token in tokens:
-        for child in token.children or ():
-            if "label" in child.meta:
-                found.add(child.meta["label"])
-    return found
+        return Row(start=start, cells=tuple(cells))
 
 
 def _read_info(info: str) -> tuple[str, str]:
