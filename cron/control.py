@@ -116,6 +116,11 @@ class Control:
         self.dispatcher.wake()
         return str(news[0].id)
 
+    async def recent_troubles(self, limit: int = 5) -> list[dict[str, Any]]:
+        """Return the newest rows that carry an error, newest first."""
+        rows = await self.db.read(lambda conn: views.list_runs(conn, limit=200))
+        return [row for row in rows if row["error"]][:limit]
+
     def _planned(self, job: str) -> Planned:
         planned = self.planner.by_name(job)
         if planned is not None:

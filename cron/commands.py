@@ -1,0 +1,83 @@
+"""`/cron ...` typed in a chat: a few verbs for the people that an account's `allow` names."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from cron.control import Control, ControlError
+from cron.model import Config
+from cron.schedule import parse_duration
+from delivery.model import Inbound
+from delivery.targets import LOCAL
+
+USAGE = "`/cron list`, `plan`, `run JOB`, `pause JOB`, `resume JOB`, `snooze JOB 2h` or `why`"
+
+
+class ChatCommands:
+    """Carries out chat commands (`seeding.ports.Commands`)."""
+
+    def __init__(self, *, control: Callable[[], Control], config: Callable[[], Config]) -> None:
+        self._control = control
+        self._config = config
+
+    async def run(self, words: str, inbound: Inbound) -> str:
+        """Do what the words say; the reply is one short text."""
+        if not self._may(inbound):
+            return "Only people that `allow` lists in jobs.yaml may give commands."
+        verb, _, rest = words.strip().partition(" ")
+        try:
+            return await self._do(verb.lower(), rest.strip(), f"{inbound.author.name} in {inbound.address.account}")
+        except ControlError as error:
+            return str(error)
+
+    def _may(self, inbound: Inbound) -> bool:
+        if inbound.address.account == LOCAL:
+            return True
+        account = self._config().accounts.get(inbound.address.account)
+        allow = None if account is None else account.allow
+        return isinstance(allow, frozenset) and inbound.author.id in allow
+
+    async def _do(self, verb: str, rest: str, by: str) -> str:
+        control = self._control()
+        match verb:
+            case "list" | "plan" | "":
+                return self._list()
+            case "run":
+                run = await control.trigger(rest)
+                return f"Started **{rest}** as `{run}`."
+            case "pause":
+                await control.pause(rest, by=by)
+                return f"Paused **{rest}**. `/cron resume {rest}` ends it."
+            case "resume":
+                await control.resume(rest)
+                return f"**{rest}** goes on."
+            case "snooze":
+                job, _, length = rest.rpartition(" ")
+                until = await control.snooze(job.strip(), _length(length), by=by)
+                return f"**{job.strip()}** sleeps until {until:%Y-%m-%d %H:%M} UTC."
+            case "why":
+                return await self._why()
+            case _:
+                return f"I do not know {verb!r}. I know {USAGE}."
+
+    def _list(self) -> str:
+        lines = []
+        for planned in self._control().planner.planned.values():
+            following = planned.schedule.next_after(self._control().now())
+            when = "never again" if following is None else f"{following.astimezone(planned.schedule.zone):%a %H:%M %Z}"
+            state = " (paused)" if planned.row.pause is not None else ""
+            lines.append(f"- **{planned.job.name}**{state}: {when}")
+        return "\n".join(lines) or "There are no jobs."
+
+    async def _why(self) -> str:
+        """Say what went wrong lately, newest first."""
+        rows = await self._control().recent_troubles()
+        if not rows:
+            return "Nothing went wrong lately."
+        return "\n".join(f"- **{row['job']}**, due {row['due']}: {row['outcome']}, {row['error']}" for row in rows)
+
+
+def _length(text: str) -> timedelta:
+    length = parse_duration(text)
+    if length is None:
+        raise ControlError(f"{text!r} is no length of time; write 30m, 2h or 1d.")
+    return length

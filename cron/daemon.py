@@ -1,0 +1,239 @@
+"""The daemon: starts what was wired in order, waits for a signal, and ends it in the order that loses nothing."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from seeding.responder import Responder
+
+from cron import jobbook, ledger
+from cron.answering import Agents
+from cron.control import Control
+from cron.current import CurrentConfig, watch
+from cron.definitions import definition_of, policy_of, schedule_of
+from cron.model import Config
+from cron.planner import Planned, Planner
+from cron.reload import apply_jobs
+from cron.rulebook import JobRulebook
+from cron.runner import Runner
+from cron.schedule import ScheduleError
+from delivery.accounts import AccountKeeper
+from delivery.dispatcher import Dispatcher
+from delivery.ports import Platform
+from delivery.rows import DeliverySummary
+from seeding.seeder import Seeder
+from state.clock import Now, Sleep
+from state.database import Database
+
+log = logging.getLogger(__name__)
+
+RETRY_SEEDS_EVERY = 15.0  # seconds
+RESOLVE_EVERY = 300.0  # seconds between two looks at which chats the targets name
+SEND_GRACE = 20.0  # seconds that sends have to finish after SIGTERM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything that the wiring made, and that lives as long as the database is open."""
+
+    db: Database
+    incarnation: str
+    current: CurrentConfig
+    platforms: dict[str, Platform]
+    make_platforms: Callable[[Config], Mapping[str, Platform]]
+    planner: Planner
+    runner: Runner
+    dispatcher: Dispatcher
+    keeper: AccountKeeper
+    responder: Responder
+    seeder: Seeder
+    rulebook: JobRulebook
+    agents: Agents
+    control: Control
+    now: Now
+    sleep: Sleep
+
+
+class Daemon:
+    """Runs the parts until `stop` is set. One per home: the caller holds the home's lock."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._listening: dict[str, asyncio.Task[None]] = {}
+        self._background: set[asyncio.Task[Any]] = set()
+        self._started_at = parts.now()
+
+    # --- life -----------------------------------------------------------------------------------------
+
+    async def run(self, stop: asyncio.Event, *, plans: bool = True) -> int:
+        """Live until `stop` is set or a part breaks; return the exit code. `plans` False: only what is asked for."""
+        parts = self._parts
+        await self.start(plans=plans)
+        tasks = {"dispatcher": parts.dispatcher.run(), "responder": parts.responder.run(), "seeds": self._retry_seeds()}
+        if plans:
+            tasks |= {
+                "planner": parts.planner.run(),
+                "targets": self._resolve_targets(),
+                "watch": watch(parts.current().path, self.reread),
+            }
+        running = {name: asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items()}
+        if plans:
+            self._listen(parts.platforms)
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([stopping, *running.values()], return_when=asyncio.FIRST_COMPLETED)
+            return self._verdict(running)
+        finally:
+            stopping.cancel()
+            await self._shut_down(running)
+
+    async def start(self, *, plans: bool) -> None:
+        """Bring the database in line with the file, and decide about what an earlier daemon left open."""
+        parts = self._parts
+        at = parts.now()
+        await parts.keeper.prepare()
+        await self._apply_jobs(parts.current(), at)
+        await parts.dispatcher.recover()
+        if plans:
+            await self._recover_runs()
+        await parts.rulebook.refresh()
+        log.info("Ready.", extra={"action": "ready", "jobs": len(parts.planner.planned)})
+
+    async def reread(self) -> None:
+        """Look at jobs.yaml again, and apply what changed."""
+        await self._parts.current.reread(self._apply)
+
+    def health(self) -> dict[str, Any]:
+        """Return what /healthz says; `status` is `ok` or the sentence that says what is wrong."""
+        parts = self._parts
+        return {
+            "status": parts.db.healthy or "ok",
+            "started_at": self._started_at.isoformat(),
+            "jobs": len(parts.planner.planned),
+            "config_mistakes": list(parts.current.mistakes),
+        }
+
+    def delivered(self, summary: DeliverySummary) -> None:
+        """Hear from the dispatcher that a delivery ended."""
+        if summary.run_id is not None:
+            self._spawn(self._parts.runner.delivered(summary.run_id))
+
+    # --- config ---------------------------------------------------------------------------------------
+
+    async def _apply(self, config: Config) -> None:
+        parts = self._parts
+        await self._replace_accounts(config)
+        await self._apply_jobs(config, parts.now())
+        await parts.rulebook.refresh()
+
+    async def _apply_jobs(self, config: Config, at: datetime) -> None:
+        parts = self._parts
+        changes = await parts.db.write(lambda conn: apply_jobs(conn, config.jobs, at))
+        for change in changes:
+            log.info("A job was %s.", change.what, extra={"action": "job_changed", "job": change.job})
+        rows = {row.name: row for row in await parts.db.read(jobbook.all_jobs)}
+        planned = []
+        for job in config.jobs.values():
+            row = rows.get(job.name)
+            if row is None or row.is_removed:
+                continue
+            try:
+                schedule = schedule_of(definition_of(job), row.anchor)
+            except ScheduleError as error:
+                log.error("A job cannot be scheduled: %s", error, extra={"action": "schedule_refused", "job": job.name})
+                continue
+            planned.append(Planned(job=job, row=row, schedule=schedule))
+        parts.planner.replace_jobs(planned)
+
+    async def _replace_accounts(self, config: Config) -> None:
+        """Stop accounts that are gone or changed, and begin the new ones."""
+        parts = self._parts
+        fresh = parts.make_platforms(config)
+        for name in [name for name, platform in parts.platforms.items() if fresh.get(name) is not platform]:
+            await self._stop_listening(name)
+            await parts.platforms.pop(name).close()
+        added = {name: platform for name, platform in fresh.items() if name not in parts.platforms}
+        parts.platforms.update(added)
+        self._listen(added)
+
+    # --- background work ------------------------------------------------------------------------------
+
+    def _listen(self, platforms: Mapping[str, Platform]) -> None:
+        for name in platforms:
+            self._listening[name] = asyncio.create_task(self._parts.keeper.keep(name), name=f"account {name}")
+
+    async def _stop_listening(self, name: str) -> None:
+        task = self._listening.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _retry_seeds(self) -> None:
+        """Seeds that failed are tried again until they land."""
+        parts = self._parts
+        while True:
+            await parts.seeder.retry_owed(parts.db, at=parts.now())
+            await parts.sleep(RETRY_SEEDS_EVERY)
+
+    async def _resolve_targets(self) -> None:
+        while True:
+            await self._parts.sleep(RESOLVE_EVERY)
+            await self._parts.rulebook.refresh()
+
+    async def _recover_runs(self) -> None:
+        parts = self._parts
+        by_id = {planned.row.id: planned for planned in parts.planner.planned.values()}
+        for row in await parts.db.read(ledger.open_runs):
+            planned = by_id.get(row.job_id)  # type: ignore[call-overload]
+            late = timedelta(0)
+            if planned is not None:
+                late = policy_of(definition_of(planned.job), planned.schedule, parts.now()).late
+            job = None if planned is None else planned.job
+            await parts.runner.recover(row, job, late=late, incarnation=parts.incarnation)
+
+    def _spawn(self, coroutine: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    # --- the end --------------------------------------------------------------------------------------
+
+    def _verdict(self, running: Mapping[str, asyncio.Task[Any]]) -> int:
+        broken = {name: task for name, task in running.items() if task.done()}
+        for name, task in broken.items():
+            error = None if task.cancelled() else task.exception()
+            log.critical(
+                "A part of the daemon ended; the daemon stops.",
+                exc_info=error,
+                extra={"action": "part_ended", "part": name},
+            )
+        return 1 if broken else 0
+
+    async def _shut_down(self, running: Mapping[str, asyncio.Task[Any]]) -> None:
+        """Planner and intake, then agents, then sends, then receipts and seeds: so that each ends into the next."""
+        parts = self._parts
+        log.info("Stopping.", extra={"action": "stopping"})
+        await _cancel([running[name] for name in ("planner", "targets", "watch", "seeds") if name in running])
+        for name in list(self._listening):
+            await self._stop_listening(name)
+        await parts.runner.stop()
+        await parts.responder.stop()
+        await parts.dispatcher.stop(SEND_GRACE)
+        while self._background:
+            await asyncio.wait(list(self._background))
+        await _cancel(list(running.values()))
+        await parts.seeder.retry_owed(parts.db, at=parts.now())
+        await parts.agents.close()
+        for platform in parts.platforms.values():
+            await platform.close()
+        log.info("Stopped.", extra={"action": "stopped"})
+
+
+async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
