@@ -180,6 +180,13 @@ def connect_reader(path: Path) -> Link:
     return Link(raw)
 
 
+def migration_engine(raw: sqlite3.Connection) -> Engine:
+    """Return an engine over one connection whose every transaction is begun as IMMEDIATE."""
+    engine = _engine_over(raw)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    return engine
+
+
 def set_up_file(raw: sqlite3.Connection) -> None:
     """Give a file that is still empty its lasting settings; one that has pages is left as it is."""
     if raw.execute("PRAGMA page_count").fetchone()[0] == 0:
