@@ -1,9 +1,8 @@
 """Seed what has arrived: bind the keys of its receipts to sessions and mirror the brief into exactly those."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,22 +16,13 @@ from seeding.delivered import Delivered
 from seeding.keys import DeliveryKeys
 from seeding.labels import mirrored
 from seeding.model import Origin, SessionId
-from seeding.ports import Rulebook
+from seeding.ports import Rulebook, Store
 from seeding.seed_plan import Known, SurfacePlan, own_session, plan
 from seeding.sessions import NewSession
 from state.schema import inbound
 from state.schema import sessions as session_table
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
-
-
-class Store(Protocol):
-    """The part of `state.database.Database` that seeding needs; its contract is that of `Database`."""
-
-    async def write(self, fn: Callable[[Connection], T]) -> T: ...
-
-    async def read(self, fn: Callable[[Connection], T]) -> T: ...
 
 
 _EXISTING = select(session_table.c.id).where(session_table.c.id.in_(bindparam("ids", expanding=True)))
