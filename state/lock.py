@@ -50,6 +50,24 @@ class HomeLock:
         (folder / _PID).write_text(f"{pid}\n", encoding="ascii")
         return cls(home, descriptor)
 
+    @staticmethod
+    def is_alive(home: Path) -> int | None:
+        """Return the pid of the process that holds the home's lock, None if nobody does.
+
+        The answer is the lock's; if the holder left no readable pid it is 0.
+        """
+        folder = folder_of(home)
+        try:
+            descriptor = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            if _flock(descriptor, fcntl.LOCK_SH):
+                return None
+        finally:
+            os.close(descriptor)
+        return _read_pid(folder) or 0
+
     def release(self) -> None:
         """Give the lock back; idempotent. The daemon does this last."""
         descriptor, self._descriptor = self._descriptor, None
@@ -63,24 +81,6 @@ class HomeLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
-
-
-def is_alive(home: Path) -> int | None:
-    """Return the pid of the process that holds the home's lock, None if nobody does.
-
-    The answer is the lock's; if the holder left no readable pid it is 0.
-    """
-    folder = folder_of(home)
-    try:
-        descriptor = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        if _flock(descriptor, fcntl.LOCK_SH):
-            return None
-    finally:
-        os.close(descriptor)
-    return _read_pid(folder) or 0
 
 
 def _take(descriptor: int) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from state import sqlite
 from state.errors import DatabaseRefusedError, HomeLockedError, SchemaTooNewError, SchemaTooOldError
-from state.lock import HomeLock, is_alive
+from state.lock import HomeLock
 
 HEAD = "0001"
 """The newest migration under `migrations/versions`."""
@@ -69,7 +69,7 @@ def knows(version: str) -> bool:
 @contextlib.contextmanager
 def _alone(path: Path, found: str | None) -> Iterator[None]:
     """Hold the home's lock while an existing layout changes; a daemon that holds it itself may go on."""
-    if found is None or is_alive(path.parent) == os.getpid():
+    if found is None or HomeLock.is_alive(path.parent) == os.getpid():
         yield
         return
     try:
