@@ -15,7 +15,7 @@ USAGE = "`/cron list`, `plan`, `run JOB`, `pause JOB`, `resume JOB`, `snooze JOB
 class ChatCommands:
     """Carries out chat commands (`seeding.ports.Commands`)."""
 
-    def __init__(self, *, control: Callable[[], Control], config: Callable[[], Config]) -> None:
+    def __init__(self, *, control: Control, config: Callable[[], Config]) -> None:
         self._control = control
         self._config = config
 
@@ -37,7 +37,7 @@ class ChatCommands:
         return isinstance(allow, frozenset) and inbound.author.id in allow
 
     async def _do(self, verb: str, rest: str, by: str) -> str:
-        control = self._control()
+        control = self._control
         match verb:
             case "list" | "plan" | "":
                 return self._list()
@@ -61,8 +61,8 @@ class ChatCommands:
 
     def _list(self) -> str:
         lines = []
-        for planned in self._control().planner.planned.values():
-            following = planned.schedule.next_after(self._control().now())
+        for planned in self._control.planner.planned.values():
+            following = planned.schedule.next_after(self._control.now())
             when = "never again" if following is None else f"{following.astimezone(planned.schedule.zone):%a %H:%M %Z}"
             state = " (paused)" if planned.row.pause is not None else ""
             lines.append(f"- **{planned.job.name}**{state}: {when}")
@@ -70,7 +70,7 @@ class ChatCommands:
 
     async def _why(self) -> str:
         """Say what went wrong lately, newest first."""
-        rows = await self._control().recent_troubles()
+        rows = await self._control.recent_troubles()
         if not rows:
             return "Nothing went wrong lately."
         return "\n".join(f"- **{row['job']}**, due {row['due']}: {row['outcome']}, {row['error']}" for row in rows)

@@ -20,6 +20,7 @@ from delivery import doubts, outbox
 from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind, DeliveryState
 from delivery.outbox import OutboxError, Verdict
+from delivery.ports import Settlement
 from seeding import sessions
 from state.clock import Now
 from state.database import Database
@@ -40,6 +41,7 @@ class Control:
     posting: Posting
     dispatcher: Dispatcher
     redactor: Callable[[], Redactor]
+    settlement: Settlement
     now: Now
 
     async def trigger(self, job: str) -> str:
@@ -96,7 +98,9 @@ class Control:
 
     async def resolve(self, delivery_id: str, verdict: Verdict) -> None:
         """Settle a delivery in doubt: it was sent, or send it again."""
-        await self._outbox(partial(doubts.resolve, delivery_id=delivery_id, verdict=verdict, at=self.now()))
+        await self._outbox(
+            partial(doubts.resolve, delivery_id=delivery_id, verdict=verdict, at=self.now(), settlement=self.settlement)
+        )
 
     async def forget(self, session_id: str) -> None:
         """Remove a conversation and its keys."""

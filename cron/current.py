@@ -34,9 +34,8 @@ class CurrentConfig:
         """Return the config in force."""
         return self._config
 
-    @property
     def redactor(self) -> Redactor:
-        """Takes the secrets of the config in force out of a text."""
+        """Return what takes the secrets of the config in force out of a text."""
         return self._redactor
 
     @property

@@ -2,28 +2,31 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from seeding.responder import Responder
-
 from cron import jobbook, ledger
 from cron.answering import Agents
-from cron.control import Control
 from cron.current import CurrentConfig, watch
 from cron.definitions import definition_of, policy_of, schedule_of
 from cron.model import Config
 from cron.planner import Planned, Planner
+from cron.platforms import PlatformSet
 from cron.reload import apply_jobs
 from cron.rulebook import JobRulebook
 from cron.runner import Runner
 from cron.schedule import ScheduleError
 from delivery.accounts import AccountKeeper
+from delivery.chats import UP, gate
+from delivery.directory import DirectoryKeeper
 from delivery.dispatcher import Dispatcher
-from delivery.ports import Platform
+from delivery.ports import AccountDown
 from delivery.rows import DeliverySummary
+from seeding.inbox import Inbox, places_to_read
+from seeding.responder import Responder
+from seeding.router import Router
 from seeding.seeder import Seeder
 from state.clock import Now, Sleep
 from state.database import Database
@@ -32,6 +35,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SEEDS_EVERY = 15.0  # seconds
 RESOLVE_EVERY = 300.0  # seconds between two looks at which chats the targets name
+ANSWER_GRACE = 10.0  # seconds that an agent has to finish an answer after SIGTERM
 SEND_GRACE = 20.0  # seconds that sends have to finish after SIGTERM
 
 
@@ -42,29 +46,39 @@ class Parts:
     db: Database
     incarnation: str
     current: CurrentConfig
-    platforms: dict[str, Platform]
-    make_platforms: Callable[[Config], Mapping[str, Platform]]
+    platforms: PlatformSet
     planner: Planner
     runner: Runner
     dispatcher: Dispatcher
     keeper: AccountKeeper
+    directory: DirectoryKeeper
+    inbox: Inbox
+    router: Router
     responder: Responder
     seeder: Seeder
     rulebook: JobRulebook
     agents: Agents
-    control: Control
-    now: Now
-    sleep: Sleep
 
 
 class Daemon:
     """Runs the parts until `stop` is set. One per home: the caller holds the home's lock."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, *, now: Now, sleep: Sleep) -> None:
+        self._now = now
+        self._sleep = sleep
+        self._joined: Parts | None = None
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[Any]] = set()
-        self._started_at = parts.now()
+        self._started_at = now()
+
+    def join(self, parts: Parts) -> None:
+        """Take the parts: some of them were made with this daemon as their listener."""
+        self._joined = parts
+
+    @property
+    def _parts(self) -> Parts:
+        assert self._joined is not None, "the wiring joins the parts before anything runs"
+        return self._joined
 
     # --- life -----------------------------------------------------------------------------------------
 
@@ -72,16 +86,19 @@ class Daemon:
         """Live until `stop` is set or a part breaks; return the exit code. `plans` False: only what is asked for."""
         parts = self._parts
         await self.start(plans=plans)
-        tasks = {"dispatcher": parts.dispatcher.run(), "responder": parts.responder.run(), "seeds": self._retry_seeds()}
+        tasks = {"dispatcher": parts.dispatcher.run(), "seeds": self._retry_seeds()}
         if plans:
             tasks |= {
                 "planner": parts.planner.run(),
+                "router": parts.router.run(),
+                "responder": parts.responder.run(),
+                "directory": parts.directory.run(),
                 "targets": self._resolve_targets(),
                 "watch": watch(parts.current().path, self.reread),
             }
         running = {name: asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items()}
         if plans:
-            self._listen(parts.platforms)
+            self._listen(list(parts.platforms.live))
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait([stopping, *running.values()], return_when=asyncio.FIRST_COMPLETED)
@@ -93,10 +110,9 @@ class Daemon:
     async def start(self, *, plans: bool) -> None:
         """Bring the database in line with the file, and decide about what an earlier daemon left open."""
         parts = self._parts
-        at = parts.now()
+        at = self._now()
         await parts.keeper.prepare()
         await self._apply_jobs(parts.current(), at)
-        await parts.dispatcher.recover()
         if plans:
             await self._recover_runs()
         await parts.rulebook.refresh()
@@ -121,12 +137,41 @@ class Daemon:
         if summary.run_id is not None:
             self._spawn(self._parts.runner.delivered(summary.run_id))
 
+    def login_refused(self, account: str, reason: str) -> None:
+        """Hear from the dispatcher that a send found the login refused."""
+        self._parts.keeper.doubt(account, reason)
+
+    def account_changed(self, account: str) -> None:
+        """Hear from the keeper that an account came up or went down."""
+        self._parts.dispatcher.wake()
+        self._spawn(self._meet(account))
+
+    async def _meet(self, account: str) -> None:
+        """After a start or a gap: find its chats, then read what people wrote while nobody listened."""
+        parts = self._parts
+        if (await parts.db.read(lambda conn: gate(conn, account, None))).state != UP:
+            return
+        await parts.directory.refresh(account)
+        await parts.rulebook.refresh(account)
+        platform = parts.platforms.live.get(account)
+        if platform is None:
+            return
+        at = self._now()
+        places = await parts.db.read(lambda conn: places_to_read(conn, account, at=at))
+        try:
+            for address, since in places:
+                await platform.catch_up(address, since, parts.inbox.hear)
+        except AccountDown as down:
+            log.info(
+                "Catching up ended.", extra={"action": "catch_up_ended", "account": account, "reason": down.reason}
+            )
+
     # --- config ---------------------------------------------------------------------------------------
 
     async def _apply(self, config: Config) -> None:
         parts = self._parts
         await self._replace_accounts(config)
-        await self._apply_jobs(config, parts.now())
+        await self._apply_jobs(config, self._now())
         await parts.rulebook.refresh()
 
     async def _apply_jobs(self, config: Config, at: datetime) -> None:
@@ -151,18 +196,15 @@ class Daemon:
     async def _replace_accounts(self, config: Config) -> None:
         """Stop accounts that are gone or changed, and begin the new ones."""
         parts = self._parts
-        fresh = parts.make_platforms(config)
-        for name in [name for name, platform in parts.platforms.items() if fresh.get(name) is not platform]:
+        for name in parts.platforms.gone(config):
             await self._stop_listening(name)
-            await parts.platforms.pop(name).close()
-        added = {name: platform for name, platform in fresh.items() if name not in parts.platforms}
-        parts.platforms.update(added)
-        self._listen(added)
+            await parts.platforms.drop(name).close()
+        self._listen(parts.platforms.take_over(config))
 
     # --- background work ------------------------------------------------------------------------------
 
-    def _listen(self, platforms: Mapping[str, Platform]) -> None:
-        for name in platforms:
+    def _listen(self, accounts: Sequence[str]) -> None:
+        for name in accounts:
             self._listening[name] = asyncio.create_task(self._parts.keeper.keep(name), name=f"account {name}")
 
     async def _stop_listening(self, name: str) -> None:
@@ -175,12 +217,12 @@ class Daemon:
         """Seeds that failed are tried again until they land."""
         parts = self._parts
         while True:
-            await parts.seeder.retry_owed(parts.db, at=parts.now())
-            await parts.sleep(RETRY_SEEDS_EVERY)
+            await parts.seeder.retry_owed(parts.db, at=self._now())
+            await self._sleep(RETRY_SEEDS_EVERY)
 
     async def _resolve_targets(self) -> None:
         while True:
-            await self._parts.sleep(RESOLVE_EVERY)
+            await self._sleep(RESOLVE_EVERY)
             await self._parts.rulebook.refresh()
 
     async def _recover_runs(self) -> None:
@@ -190,7 +232,7 @@ class Daemon:
             planned = by_id.get(row.job_id)  # type: ignore[call-overload]
             late = timedelta(0)
             if planned is not None:
-                late = policy_of(definition_of(planned.job), planned.schedule, parts.now()).late
+                late = policy_of(definition_of(planned.job), planned.schedule, self._now()).late
             job = None if planned is None else planned.job
             await parts.runner.recover(row, job, late=late, incarnation=parts.incarnation)
 
@@ -219,15 +261,16 @@ class Daemon:
         await _cancel([running[name] for name in ("planner", "targets", "watch", "seeds") if name in running])
         for name in list(self._listening):
             await self._stop_listening(name)
+        await parts.router.stop()
         await parts.runner.stop()
-        await parts.responder.stop()
+        await parts.responder.drain(ANSWER_GRACE, self._sleep)
         await parts.dispatcher.stop(SEND_GRACE)
         while self._background:
             await asyncio.wait(list(self._background))
         await _cancel(list(running.values()))
-        await parts.seeder.retry_owed(parts.db, at=parts.now())
+        await parts.seeder.retry_owed(parts.db, at=self._now())
         await parts.agents.close()
-        for platform in parts.platforms.values():
+        for platform in parts.platforms.live.values():
             await platform.close()
         log.info("Stopped.", extra={"action": "stopped"})
 
