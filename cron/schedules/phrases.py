@@ -64,6 +64,10 @@ _HINTS = (
     (r"hourly|every hour", "write every 1h, or @hourly for each full hour"),
     (r"weekly|every week|once a week", "write every monday at 09:00, every 1w or @weekly"),
     (r"monthly|every month|once a month", "write every month on the 1st at 09:00, or @monthly"),
+    (
+        r"(?:on )?(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* \d.*",
+        "write every december 25 at 09:00, or once 2026-12-25T09:00",
+    ),
     (r"yearly|annually|every year|once a year", "write every january 1 at 09:00, or @yearly"),
     (
         r"every (?:other|second|third|[0-9]+) ?(?:st|nd|rd|th)? ?(?:day|week|month|year|[a-z]+day)s?\b.*",
@@ -86,7 +90,8 @@ _IN_MONTH = re.compile(
 _NTH_DAY = re.compile(rf"(?P<nth>first|second|third|fourth|fifth|last|{'|'.join(_ORDINALS)})\s+(?P<day>\w+)")
 _DATES = re.compile(rf"(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?(?:{_SEPARATOR}(?:the\s+)?\d{{1,2}}(?:st|nd|rd|th)?)*")
 _IN_YEAR = re.compile(
-    r"(?:(?:every year|yearly|every|on)\s+)*(?P<month>[a-z]+)\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?(?:\s+every year)?"
+    r"(?P<before>(?:every year|yearly|every)(?:\s+on)?\s+)?(?P<month>[a-z]+)\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+    r"(?P<after>\s+every year)?"
 )
 
 
@@ -163,7 +168,7 @@ def _month_days(days: str) -> str | None:
 
 def _year_day(days: str) -> str | None:
     match = _IN_YEAR.fullmatch(days)
-    if match is None or match["month"] not in _MONTH_OF:
+    if match is None or match["month"] not in _MONTH_OF or not (match["before"] or match["after"]):
         return None
     return f"every year on {_MONTH_OF[match['month']]} {int(match['day'])}"
 
