@@ -75,6 +75,12 @@ class Call:
             waiter.set_exception(self.error)
 
 
+class Chore(Call):
+    """A call that runs between two batches, outside any transaction."""
+
+    __slots__ = ()
+
+
 def answer(calls: Iterable[Call]) -> None:
     """Tell the waiters their staged outcomes, in order; each event loop is woken once."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Call]] = {}

@@ -1,8 +1,10 @@
 """The one open database of a home: write and read on it from anywhere, fully durable, in order."""
 
 import asyncio
+import contextlib
 import logging
 import os
+import sqlite3
 import threading
 from collections.abc import Callable
 from datetime import datetime
@@ -12,19 +14,21 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from state.books import Books
-from state.calls import Call
+from state.calls import Call, Chore
 from state.clock import Monotonic, Now, system_monotonic, system_now
 from state.errors import ForkedError, MisuseError, StateClosedError
 from state.identity import FileGuard, note_path, refuse_unfit
 from state.note import NoteFile
 from state.readers import READERS, Readers
-from state.sqlite import Link, connect_reader, connect_writer
+from state.sqlite import FencedConnection, Link, connect_reader, connect_writer
 from state.wal import WalKeeper
 from state.writer import Writer
 
 T = TypeVar("T")
 Prepare = Callable[[Path], None]
 """Brings the file at the path (which may be missing) to the layout that this program knows."""
+
+VACUUM_PAGES = 100
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +39,27 @@ class Database:
     Safe from every thread and event loop of the process that opened it.
     """
 
-    def __init__(self, path: Path, note: NoteFile, links: list[Link], *, now: Now, monotonic: Monotonic) -> None:
+    def __init__(
+        self,
+        path: Path,
+        note: NoteFile,
+        writer: Link[FencedConnection],
+        readers: list[Link[sqlite3.Connection]],
+        *,
+        now: Now,
+        monotonic: Monotonic,
+    ) -> None:
         self.path = path
         self._pid = os.getpid()
         self._note = note
-        self._link = links[0]
+        self._link = writer
+        self._raw = writer.raw
         self._files = FileGuard(path, note)
-        self._books = Books(path, links[0].raw, note, now=now, monotonic=monotonic)
-        self._readers = Readers(path, links[1:])
-        self._wal = WalKeeper(path, links[0].raw, note, self._files, self._readers.gate)
+        self._books = Books(path, writer.raw, note, now=now, monotonic=monotonic)
+        self._readers = Readers(path, readers)
+        self._wal = WalKeeper(path, writer.raw, note, self._files, self._readers.gate)
         self._writer = Writer(
-            path, links[0], self._files, books=self._books, after_commit=self._committed, monotonic=monotonic
+            path, writer, self._files, books=self._books, after_commit=self._committed, monotonic=monotonic
         )
         self._callbacks: tuple[Callable[[], None], ...] = ()
         self._lock = threading.Lock()
@@ -61,20 +75,19 @@ class Database:
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         note = NoteFile(note_path(path))
-        links: list[Link] = []
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(note.close)
             refuse_unfit(path, note.read())
             _own(path)
             prepare(path)
-            links.append(connect_writer(path))
-            links.extend(connect_reader(path) for _ in range(READERS))
-            database = cls(path, note, links, now=now, monotonic=monotonic)
+            writer = connect_writer(path)
+            undo.callback(writer.close)
+            readers = [connect_reader(path) for _ in range(READERS)]
+            for reader in readers:
+                undo.callback(reader.close)
+            database = cls(path, note, writer, readers, now=now, monotonic=monotonic)
             database._start()
-        except BaseException:
-            for link in reversed(links):
-                link.close()
-            note.close()
-            raise
+            undo.pop_all()
         return database
 
     async def write(self, fn: Callable[[Connection], T]) -> T:
@@ -140,6 +153,14 @@ class Database:
         """
         return self._books.rewound_until
 
+    async def data_version(self) -> int:
+        """Return a number that changes when another process has committed (ours come by `on_commit`)."""
+        return await self._between(lambda: int(self._raw.execute("PRAGMA data_version").fetchone()[0]))
+
+    async def give_back_space(self) -> int:
+        """Return up to 100 free pages (some 5 ms) to the disk; the value is how many are still free."""
+        return await self._between(self._vacuum_some)
+
     def is_replaced(self) -> bool:
         """Whether another file now stands behind the path."""
         return self._files.is_replaced()
@@ -153,11 +174,27 @@ class Database:
         if os.getpid() != self._pid:
             return  # its threads and its locks are the parent's
         self._writer.drain()
-        self._readers.close()
-        if not self._files.is_replaced():
+        self._readers.drain()
+        if self._files.is_replaced():
+            # The last one to close would empty the -wal into the file and remove what now has the -wal's
+            # name. With readers still open the writer cannot, and readers never do.
+            self._link.close()
+            self._readers.close()
+        else:
+            self._readers.close()
             self._wal.finish()
-        self._link.close()
+            self._link.close()
         self._note.close()
+
+    async def _between(self, fn: Callable[[], T]) -> T:
+        call = Chore(lambda _: fn(), asyncio.get_running_loop())
+        self._submit(call, self._writer)
+        return await call.verdict()  # type: ignore[no-any-return]
+
+    def _vacuum_some(self) -> int:
+        # execute() would free one page and keep the write lock while its cursor lives.
+        self._raw.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+        return int(self._raw.execute("PRAGMA freelist_count").fetchone()[0])
 
     def _start(self) -> None:
         self._books.open()

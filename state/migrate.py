@@ -47,7 +47,7 @@ def bring_up_to_date(path: Path) -> None:
     Raises SchemaTooNewError for one from the future, SchemaTooOldError if a daemon of an older version is
     working on it.
     """
-    raw = sqlite.connect(path, mode="rw")
+    raw = sqlite.connect_plain(path)
     try:
         found = layout_of(raw, path)
         if found == HEAD:

@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +21,10 @@ class Gate:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._closed = False
-        self._inside: list[Link] = []
+        self._inside: list[Link[sqlite3.Connection]] = []
 
     @contextlib.contextmanager
-    def reading(self, link: Link) -> Iterator[None]:
+    def reading(self, link: Link[sqlite3.Connection]) -> Iterator[None]:
         with self._changed:
             self._changed.wait_for(lambda: not self._closed)
             self._inside.append(link)
@@ -57,7 +58,7 @@ class Gate:
 class Readers:
     """Runs functions, each in a read transaction of its own, in the order given but two at a time."""
 
-    def __init__(self, path: Path, links: list[Link]) -> None:
+    def __init__(self, path: Path, links: list[Link[sqlite3.Connection]]) -> None:
         self.gate = Gate()
         self._path = path
         self._links = links
@@ -77,16 +78,19 @@ class Readers:
     def is_current_thread(self) -> bool:
         return threading.current_thread() in self._threads
 
-    def close(self) -> None:
-        """Answer what is queued, end the threads, close the connections."""
+    def drain(self) -> None:
+        """Answer what is queued and end the threads. Nothing may be submitted any more."""
         for _ in self._threads:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
+
+    def close(self) -> None:
+        """Close the connections, after `drain`."""
         for link in self._links:
             link.close()
 
-    def _serve(self, link: Link) -> None:
+    def _serve(self, link: Link[sqlite3.Connection]) -> None:
         while (call := self._queue.get()) is not None:
             for _ in range(_TRIES):
                 self._read(link, call)
@@ -94,7 +98,7 @@ class Readers:
                     break
             answer((call,))
 
-    def _read(self, link: Link, call: Call) -> None:
+    def _read(self, link: Link[sqlite3.Connection], call: Call) -> None:
         with self.gate.reading(link):
             try:
                 link.raw.execute("BEGIN")
@@ -104,7 +108,7 @@ class Readers:
             finally:
                 self._finish(link)
 
-    def _finish(self, link: Link) -> None:
+    def _finish(self, link: Link[sqlite3.Connection]) -> None:
         if link.raw.in_transaction:
             link.raw.execute("COMMIT")
         if link.core.in_nested_transaction():

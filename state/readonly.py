@@ -23,7 +23,7 @@ T = TypeVar("T")
 class ReadOnlyDatabase:
     """One connection that takes no write lock, does no schema work and no checkpoint."""
 
-    def __init__(self, path: Path, link: sqlite.Link) -> None:
+    def __init__(self, path: Path, link: sqlite.Link[sqlite3.Connection]) -> None:
         self.path = path
         self._link = link
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ def open_readonly(path: Path | str) -> ReadOnlyDatabase:
 
 def _attach(path: Path) -> sqlite3.Connection:
     try:
-        return sqlite.connect(path, mode="ro&immutable=1" if _is_frozen(path) else "ro")
+        return sqlite.connect_plain(path, mode="ro&immutable=1" if _is_frozen(path) else "ro")
     except sqlite3.OperationalError as error:
         raise _unreadable(path, error) from error
 

@@ -6,25 +6,21 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 from state import sqlite
 from state.books import Books
-from state.calls import Call, answer
+from state.calls import Call, Chore, answer
 from state.clock import Monotonic
 from state.errors import MisuseError, StateBusyError, StateError, StateUnknown
 from state.identity import FileGuard
-from state.sqlite import Guard, Link, Trouble, for_caller, trouble_of
+from state.sqlite import FencedConnection, Link, Trouble, for_caller, trouble_of
 
 BATCH_FUNCTIONS = 256
 BATCH_SECONDS = 0.020
 TRIES = 3
 
 log = logging.getLogger(__name__)
-
-Chore = Callable[[], None]
-"""Work in the writer's thread between two batches, outside any transaction."""
 
 
 class TransactionLostError(Exception):
@@ -40,7 +36,7 @@ class Writer:
     def __init__(
         self,
         path: Path,
-        link: Link,
+        link: Link[FencedConnection],
         guard: FileGuard,
         *,
         books: Books,
@@ -54,11 +50,8 @@ class Writer:
         self._books = books
         self._after_commit = after_commit
         self._monotonic = monotonic
-        self._queue: queue.SimpleQueue[Call | Chore | None] = queue.SimpleQueue()
-        self._ahead: list[Call | Chore | None] = []  # what ended a batch and comes next
-        self._fence = Guard(self._raw)
-        self._raw.set_authorizer(self._fence.authorize)
-        link.before_statement(self._fence)
+        self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._ahead: list[Call | None] = []  # what ended a batch and comes next
         self._thread = threading.Thread(target=self._serve, name=f"{path.name}-writer", daemon=True)
         self.last_error: StateError | None = None
         self._unknown: StateUnknown | None = None
@@ -66,7 +59,7 @@ class Writer:
     def start(self) -> None:
         self._thread.start()
 
-    def submit(self, call: Call | Chore) -> None:
+    def submit(self, call: Call) -> None:
         self._queue.put(call)
 
     def is_current_thread(self) -> bool:
@@ -81,16 +74,23 @@ class Writer:
 
     def _serve(self) -> None:
         while (item := self._ahead.pop() if self._ahead else self._queue.get()) is not None:
-            if isinstance(item, Call):
-                self._serve_batch(item)
+            if isinstance(item, Chore):
+                self._do(item)
             else:
-                self._do_chore(item)
+                self._serve_batch(item)
 
-    def _do_chore(self, chore: Chore) -> None:
+    def _do(self, chore: Chore) -> None:
         try:
-            chore()
+            chore.run(self._link.core)
+        except BaseException as error:  # noqa: BLE001 - it is the caller's; the thread lives on
+            chore.error = for_caller(self._path, error)
+        answer((chore,))
+
+    def _tell_committed(self, wal_size: int) -> None:
+        try:
+            self._after_commit(wal_size)
         except Exception:  # what is between two writes must not end the thread that others wait for
-            log.exception("A database chore failed.", extra={"action": "chore_failed"})
+            log.exception("Work after a commit failed.", extra={"action": "after_commit_failed"})
 
     def _queued(self, first: Call) -> Iterator[Call]:
         """Yield the batch: first, and what is waiting, within the limits; a chore ends it."""
@@ -103,7 +103,7 @@ class Writer:
                 item = self._queue.get_nowait()
             except queue.Empty:
                 return
-            if not isinstance(item, Call):
+            if item is None or isinstance(item, Chore):
                 self._ahead.append(item)
                 return
             yield item
@@ -124,7 +124,7 @@ class Writer:
             self._fail(taken or [first], error)
         answer(taken or [first])
         if wal_size is not None:
-            self._do_chore(partial(self._after_commit, wal_size))
+            self._tell_committed(wal_size)
 
     def _alone(self, call: Call) -> int | None:
         """Run one function in a transaction of its own; its error is staged."""
@@ -184,14 +184,14 @@ class Writer:
     def _run(self, call: Call) -> None:
         """Run one function in its savepoint; its own error is staged, a lost transaction is raised."""
         self._raw.execute(sqlite.SAVEPOINT)
-        self._fence.inside = True
+        self._raw.inside = True
         try:
             call.run(self._link.core)
             self._refuse_leftovers()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's; the thread lives on
             call.error = error
         finally:
-            self._fence.inside = False
+            self._raw.inside = False
         if not self._raw.in_transaction:
             raise TransactionLostError(call.error or MisuseError("A function ended the transaction that it was given."))
         if call.error is not None:
@@ -204,7 +204,7 @@ class Writer:
             raise MisuseError("A function left a savepoint open; use `with connection.begin_nested():`.")
 
     def _named(self, error: BaseException) -> BaseException:
-        refused, self._fence.refused = self._fence.refused, None
+        refused, self._raw.refused = self._raw.refused, None
         if refused is None:
             return for_caller(self._path, error)
         mine = MisuseError(f"A function given to write() may not run {refused}: the writer commits.")
