@@ -33,6 +33,7 @@ from delivery.dispatcher import Dispatcher
 from delivery.platforms.local import LocalPlatform
 from delivery.ports import Platform
 from delivery.settling import confirm_part
+from delivery.targets import LOCAL
 from seeding.inbox import Inbox
 from seeding.outgoing import Replies
 from seeding.place import Placer
@@ -81,7 +82,7 @@ def _wire(
     now, sleep, monotonic = system_now, system_sleep, system_monotonic
     current = CurrentConfig(config, environ=environ, host_zone=host_zone, now=now)
     local = LocalPlatform(db, now, sleep)
-    directories: dict[str, Directory] = {}
+    directories = {LOCAL: Directory(db=db, account=LOCAL, now=now)}
     platforms = PlatformSet(local, lambda spec: _make_platform(spec, db, directories))
     platforms.take_over(config)
     rulebook = JobRulebook(config=current, platforms=platforms.now)
