@@ -1,4 +1,4 @@
-"""What delivery asks of others. The docstrings are contracts: what is guaranteed, what is raised, what a second call does."""
+"""What delivery asks of others. The docstrings are contracts: guarantees, errors, what a second call does."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

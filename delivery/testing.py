@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from sqlalchemy import Connection
 
 from delivery.model import (
     Absent,
@@ -23,7 +26,9 @@ from delivery.model import (
 from delivery.ports import AccountDown, Chat, Hear, Opening, TargetUnresolved
 from delivery.render.parts import RenderedPart
 from delivery.targets import Target
+from state.database import Database
 
+T = TypeVar("T")
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 
 
@@ -72,6 +77,48 @@ class ManualClock:
     def _wake(self) -> None:
         while (due := self._next_due()) is not None and due <= self._at:
             heapq.heappop(self._sleepers)[2].set_result(None)
+
+
+class WatchedDatabase(Database):
+    """The real database, of which one can wait until nobody is reading or writing.
+
+    Together with a `ManualClock` a test can let the program work until it waits for time to pass.
+    """
+
+    _busy = 0
+
+    async def write(self, fn: Callable[[Connection], T]) -> T:
+        """Count, and do what the real one does."""
+        self._busy += 1
+        try:
+            return await super().write(fn)
+        finally:
+            self._busy -= 1
+
+    async def read(self, fn: Callable[[Connection], T]) -> T:
+        """Count, and do what the real one does."""
+        self._busy += 1
+        try:
+            return await super().read(fn)
+        finally:
+            self._busy -= 1
+
+    async def settle(self) -> None:
+        """Return once every task waits for something other than the database or the event loop."""
+        quiet = 0
+        while quiet < QUIET_TURNS:
+            if self._busy:
+                quiet = 0
+                await super().write(_nothing)  # gives the threads their time
+            await asyncio.sleep(0)  # noqa: TID251 - gives way, waits for nothing
+            quiet += 1
+
+
+QUIET_TURNS = 30
+
+
+def _nothing(conn: Connection) -> None:
+    """Do nothing, in order."""
 
 
 SendScript = SendResult | Exception | Callable[[OutgoingPart], Awaitable[SendResult]]

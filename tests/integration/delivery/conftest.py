@@ -27,9 +27,8 @@ from delivery.model import (
 from delivery.outbox import DeliverySummary, NewDelivery, enqueue
 from delivery.platforms.local import LocalPlatform
 from delivery.ports import Opening, Platform, Settled
-from delivery.testing import START, ManualClock, ScriptedPlatform, text_parts
+from delivery.testing import START, ManualClock, ScriptedPlatform, WatchedDatabase, text_parts
 from state import schema
-from state.database import Database
 
 
 def prepare(path: Path) -> None:
@@ -74,7 +73,7 @@ class House:
         self._open()
 
     def _open(self) -> None:
-        self.db = Database.open(self.path, prepare=prepare, now=self.clock.now)
+        self.db = WatchedDatabase.open(self.path, prepare=prepare, now=self.clock.now)
         self.local = LocalPlatform(self.db, self.clock.now, self.clock.sleep)
         self.platforms = {**self.platforms, "local": self.local}
         self.dispatcher = self._dispatcher()
@@ -196,15 +195,7 @@ class House:
 
     async def settle(self) -> None:
         """Let the program work until it waits for time to pass."""
-        quiet, last = 0, None
-        while quiet < 8:
-            await asyncio.gather(self.db.read(_nothing), self.db.read(_nothing))
-            rows = await self.db.write(_changes)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            calls = sum(len(one.calls) for one in self.platforms.values() if isinstance(one, ScriptedPlatform))
-            quiet = quiet + 1 if (rows, calls) == last else 0
-            last = (rows, calls)
+        await self.db.settle()
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
@@ -255,14 +246,6 @@ class House:
 
 def place(chat: str = "C1", account: str = "slack", **changes: Any) -> Address:
     return replace(Address(account=account, workspace="T1", chat=chat, chat_kind=ChatKind.CHANNEL), **changes)
-
-
-def _nothing(conn: Connection) -> None:
-    pass
-
-
-def _changes(conn: Connection) -> int:
-    return int(conn.connection.driver_connection.total_changes)  # type: ignore[union-attr]
 
 
 async def parts_of(platform: ScriptedPlatform) -> list[OutgoingPart]:
