@@ -32,7 +32,7 @@ _UPDATE = (
     update(seeds)
     .where(seeds.c.delivery_id == bindparam("delivery"), seeds.c.surface == bindparam("on"))
     .values(
-        session_id=bindparam("session"),
+        session_id=bindparam("in_session"),
         state=bindparam("to"),
         attempts=bindparam("tries"),
         error=bindparam("why"),
@@ -43,8 +43,8 @@ _FLAGS = (
     update(deliveries)
     .where(deliveries.c.id == bindparam("delivery"))
     .values(
-        flat_session=bindparam("flat"),
-        thread_session=bindparam("thread"),
+        flat_session=bindparam("to_flat"),
+        thread_session=bindparam("to_thread"),
         flat_seeded=bindparam("flat_landed"),
         thread_seeded=bindparam("thread_landed"),
     )
@@ -100,8 +100,8 @@ def flag(
         _FLAGS,
         {
             "delivery": delivery_id,
-            "flat": flat_session,
-            "thread": thread_session,
+            "to_flat": flat_session,
+            "to_thread": thread_session,
             "flat_landed": flat_seeded,
             "thread_landed": thread_seeded,
         },
@@ -176,7 +176,7 @@ def _change(delivery_id: str, one: Result, before: Mapping[Surface, Entry], at: 
     return {
         "delivery": delivery_id,
         "on": one.surface.value,
-        "session": one.session_id,
+        "in_session": one.session_id,
         "to": LANDED if one.error is None else OWED,
         "tries": before[one.surface].attempts + 1,
         "why": one.error,
