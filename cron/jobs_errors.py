@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+LONGEST: Final = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -14,10 +17,17 @@ class Mistake:
     message: str
 
     def at(self, path: Path) -> str:
-        """Write it as `FILE:LINE:COL: message`, or `FILE: message`."""
+        """Write it on one line, as `FILE:LINE:COL: message` or `FILE: message`."""
+        message = one_line(self.message)
         if self.line < 1:
-            return f"{path}: {self.message}"
-        return f"{path}:{self.line}:{self.column}: {self.message}"
+            return f"{path}: {message}"
+        return f"{path}:{self.line}:{self.column}: {message}"
+
+
+def one_line(message: str) -> str:
+    """Return a message that quotes anything from a file, fit for a terminal: one line, no control characters."""
+    shown = "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in message)
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST // 2]} ... {shown[-LONGEST // 2 :]}"
 
 
 class ConfigError(Exception):

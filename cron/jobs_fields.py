@@ -27,6 +27,24 @@ _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BIDI: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
+class ItemError(ValueError):
+    """What is wrong with one item of a list or mapping; `item` is its position or key."""
+
+    def __init__(self, item: int | str, reason: str) -> None:
+        super().__init__(reason)
+        self.item = item
+
+
+def _each(items: list[Any], read: Callable[[object], str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for index, item in enumerate(items):
+        try:
+            found.append(read(item))
+        except ValueError as error:
+            raise ItemError(index, str(error)) from None
+    return tuple(found)
+
+
 def text(value: object) -> str:
     """Read a text as it was typed; empty is allowed when it stands in quotes."""
     if value is None:
@@ -43,7 +61,11 @@ def _one_pair(value: dict[Any, Any]) -> str:
     if len(value) != 1:
         return ""
     key, item = next(iter(value.items()))
-    return f': put it in quotes, without a space after the colon: "{key}:{item}"' if isinstance(item, str) else ""
+    return (
+        f': put it in quotes, "{key}: {item}" (in a place without the space: "{key}:{item}")'
+        if isinstance(item, str)
+        else ""
+    )
 
 
 def filled_text(value: object) -> str:
@@ -57,7 +79,7 @@ def filled_text(value: object) -> str:
 def texts(value: object) -> tuple[str, ...]:
     """Read a list of texts, or one text."""
     if isinstance(value, list):
-        return tuple(filled_text(item) for item in value)
+        return _each(value, filled_text)
     return (filled_text(value),)
 
 
@@ -113,13 +135,13 @@ def environment(value: object) -> dict[str, str]:
     read: dict[str, str] = {}
     for name, item in value.items():
         if not _VARIABLE_NAME.fullmatch(name):
-            raise ValueError(f'"{name}" is no name of a variable: letters, digits and _ only')
+            raise ItemError(name, f'"{name}" is no name of a variable: letters, digits and _ only')
         if item is None:
-            raise ValueError(f'{name} has no value: write "" for an empty one')
+            raise ItemError(name, f'{name} has no value: write "" for an empty one')
         if not isinstance(item, str):
-            raise ValueError(f"{name} must be one text")
+            raise ItemError(name, f"{name} must be one text")
         if "\0" in item:
-            raise ValueError(f"{name} holds a NUL character, which no command can be given")
+            raise ItemError(name, f"{name} holds a NUL character, which no command can be given")
         read[name] = item
     return read
 
@@ -128,7 +150,7 @@ def command(value: object) -> str | tuple[str, ...]:
     """Read a command: a list (argv), or one text."""
     if isinstance(value, list) and not value:
         raise ValueError("an empty command: write [program, argument, ...]")
-    read = tuple(text(item) for item in value) if isinstance(value, list) else filled_text(value)
+    read = _each(value, text) if isinstance(value, list) else filled_text(value)
     if any("\0" in part for part in read):
         raise ValueError("a command holds no NUL characters")
     if isinstance(read, tuple) and not read[0].strip():

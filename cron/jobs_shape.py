@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from cron.jobs_fields import NO_VALUE
+from cron.jobs_fields import NO_VALUE, ItemError
 from cron.jobs_models import RetryModel
 from cron.jobs_yaml import Document, Loc
 
@@ -154,6 +154,8 @@ def _report(model: type[BaseModel], detail: Any, loc: Loc, document: Document) -
         document.report(place, "a mapping is wanted here: indented lines of NAME: VALUE")
     else:
         error = detail.get("ctx", {}).get("error")
+        if isinstance(error, ItemError):
+            place = (*place, error.item)
         report(document, place, str(error) if error is not None else detail["msg"])
 
 

@@ -87,7 +87,7 @@ class TimeChecks:
             found = self._schedules[times] = self._parse(times)
         if isinstance(found, ScheduleError):
             index = times.texts.index(found.text) if found.text in times.texts else 0
-            shift = 0 if found.column is None else found.column - 1
+            shift = None if found.column is None else found.column - 1
             document.report((*loc, index), found.message, shift=shift)
         elif self.now is not None:
             self.warnings.extend((loc, warning) for warning in self._said(found))

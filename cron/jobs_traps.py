@@ -28,6 +28,7 @@ _MOST_REPAIRS: Final = 30
 _LARGEST_REPAIRED: Final = 2_000_000
 _CRON: Final = re.compile(r"\*(/\d+)?([,\d/*-]*)(\s+[\w*/,#?-]+){2,6}|\*/\d+.*")
 _KEY_BEFORE: Final = re.compile(r"""["']?([\w.-]+)["']?\s*:\s*\[?[^:]*$""")
+_QUOTED_OR_REMARK: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(?<!\S)#.*""")
 _SECRET_KEY: Final = re.compile("token|key|secret|passw", re.IGNORECASE)
 _SCHEDULE_KEYS: Final = frozenset({"schedule", "cron", "every", "at", "schedules"})
 
@@ -73,11 +74,11 @@ def _diagnose(error: yaml.MarkedYAMLError, lines: list[str]) -> _Trap:
     sign = content[column : column + 1]
     if sign and sign in "*@`%&":
         return _quote_needed(lines, line, column)
-    message = _sentence(error, content, column, lines)
-    if error.context_mark is not None and ("quoted scalar" in context or "flow" in context):
+    if "flow" in context:
+        line, column = _open_bracket(lines, line, column)
+    message = _sentence(error, content, column, lines[line])
+    if error.context_mark is not None and "quoted scalar" in context and not _is_escape(error.problem or ""):
         line, column = error.context_mark.line, error.context_mark.column
-        if "unknown escape" in (error.problem or ""):
-            line, column = mark.line, mark.column
     return _Trap(mistake=Mistake(line=line + 1, column=column + 1, message=message))
 
 
@@ -122,7 +123,7 @@ def _key_above(lines: list[str], line: int) -> str | None:
     return None
 
 
-def _sentence(error: yaml.MarkedYAMLError, content: str, column: int, lines: list[str]) -> str:
+def _sentence(error: yaml.MarkedYAMLError, content: str, column: int, here: str) -> str:
     problem, context = error.problem or "", error.context or ""
     if "\t" in content[: column + 1] and "cannot start any token" in problem:
         return "a tab stands here: YAML is indented with spaces"
@@ -137,20 +138,36 @@ def _sentence(error: yaml.MarkedYAMLError, content: str, column: int, lines: lis
     if "nesting depth" in problem:
         return "the file is nested too deeply"
     if "quoted scalar" in context:
-        if "unknown escape" in problem:
+        if _is_escape(problem):
             return "inside double quotes a backslash is special: write \\\\, or use single quotes"
         return "the quote that opens here is never closed"
     if "flow" in context:
-        return _unclosed(error, lines)
+        return _unclosed(here[column : column + 1], here)
     if "did not find expected key" in problem or "expected '-' indicator" in problem:
         return "this line does not fit the lines above: look at its indentation"
     return f"YAML cannot read this ({problem}): look at the indentation and the quotes"
 
 
-def _unclosed(error: yaml.MarkedYAMLError, lines: list[str]) -> str:
-    mark = error.context_mark
-    opening = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
-    bracket = "[" if "sequence" in (error.context or "") else "{"
+def _is_escape(problem: str) -> bool:
+    return "escape" in problem or "hexdec" in problem
+
+
+def _unclosed(bracket: str, opening: str) -> str:
     if re.search(r"[\s\[,]#\w", opening):
         return f'what follows a "#" is a remark, so this {bracket} is never closed: put "#..." in quotes'
     return f"the {bracket} that opens here is never closed, or a comma is missing"
+
+
+def _open_bracket(lines: list[str], line: int, column: int) -> tuple[int, int]:
+    """Return where the innermost bracket opens that is open at a place; the place itself if none is."""
+    closed = 0
+    for number in range(min(line, len(lines) - 1), max(-1, line - 200), -1):
+        content = _QUOTED_OR_REMARK.sub(lambda match: " " * len(match.group()), lines[number])
+        for index in range(min(column, len(content)) - 1 if number == line else len(content) - 1, -1, -1):
+            if content[index] in "]}":
+                closed += 1
+            elif content[index] in "[{" and closed == 0:
+                return number, index
+            elif content[index] in "[{":
+                closed -= 1
+    return min(line, len(lines) - 1), column

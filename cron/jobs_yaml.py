@@ -49,10 +49,11 @@ class Document:
         self._measure()
         return self._value(self.root, ())
 
-    def report(self, loc: Loc, message: str, *, on_key: bool = False, shift: int = 0) -> None:
+    def report(self, loc: Loc, message: str, *, on_key: bool = False, shift: int | None = None) -> None:
         """Note a mistake at a place (`shift` characters into its text), or at the nearest one above that exists."""
         line, column = self.place(loc, on_key=on_key)
-        column += self._shift(loc, shift)
+        if shift is not None:
+            column += self._shift(loc, shift)
         self.mistakes.append(Mistake(line=line, column=column, message=message))
 
     def place(self, loc: Loc, *, on_key: bool = False) -> tuple[int, int]:
@@ -68,7 +69,7 @@ class Document:
         _, node = self._find(loc)
         if not isinstance(node, yaml.ScalarNode) or "${" in node.value or node.start_mark.line != node.end_mark.line:
             return 0
-        return shift + (0 if is_plain(node) else 1) if shift else 0
+        return shift if is_plain(node) else shift + 1
 
     def remark_after(self, loc: Loc) -> str | None:
         """Return the `#word` that follows the value on its line: perhaps it was meant as text."""

@@ -1,4 +1,4 @@
-"""Keep secrets out of everything that is shown: briefs, mirrors, logs, errors, pages. Pure, but for the filter."""
+"""Keep secrets out of everything that is shown: briefs, mirrors, logs, errors, pages."""
 
 import base64
 import html
@@ -36,8 +36,8 @@ _SHAPES: Final = (
 class Redactor:
     """Replaces secret values and well-known token shapes by `[secret]`. Immutable; texts of any size.
 
-    A value is found as it is, and as it looks inside a URL, JSON, HTML or base64. Longer values win over shorter
-    ones that they contain.
+    A value is found as it is, and as it looks inside a URL, JSON, HTML or base64. Longer values win over
+    shorter ones that they contain.
     """
 
     __slots__ = ("_pattern",)
@@ -100,8 +100,8 @@ _PLAIN_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", 
 class RedactingFilter(logging.Filter):
     """Takes secrets out of log records: the sentence, its arguments, `extra` fields, tracebacks.
 
-    Add it to handlers (a logger's filter does not see its children's records). `use` changes the redactor when
-    the configuration is read again.
+    Add it to handlers (a logger's filter does not see its children's records). `use` changes the redactor
+    when the configuration is read again.
     """
 
     def __init__(self, redactor: Redactor) -> None:

@@ -33,8 +33,8 @@ class Target:
     """One place, as written: nothing says yet that it exists.
 
     `chat`: Slack an id (`C0123`), `#channel` or `@person`; Telegram an id (`-100777`) or `@name`; local the
-    channel without `#`. `topic` is a Telegram forum topic (General is None), `thread` the message to post under
-    (Slack: a timestamp as text with six decimals; local: a message id). `raw` is the text as it was written.
+    channel without `#`. `topic` is a Telegram forum topic (General is None), `thread` the message to post
+    under (Slack: a timestamp as text with six decimals; local: a message id). `raw` is the text as written.
     """
 
     account: str
@@ -79,9 +79,7 @@ def parse_target(text: str, accounts: Mapping[str, str]) -> Target:
     if kind is None:
         raise TargetError(_no_account(trimmed, account, bool(colon), accounts))
     if not rest and kind != LOCAL:
-        raise TargetError(
-            f'"{trimmed}" names an account but no place: write {_EXAMPLES[kind].format(account)}'
-        )
+        raise TargetError(f'"{trimmed}" names an account but no place: write {_EXAMPLES[kind].format(account)}')
     if colon and not rest:
         raise TargetError(f'"{trimmed}" ends after the colon: write local or local:#ops')
     chat, topic, thread = _READERS[kind](account, rest)
@@ -116,9 +114,7 @@ def _read_slack(account: str, rest: str) -> Spot:
     if _SLACK_ID.fullmatch(chat.upper()) and any(char.isdigit() for char in chat):
         raise TargetError(f'Slack ids are written in capitals: write "{account}:{chat.upper()}"')
     if _CHANNEL.fullmatch(f"#{chat}"):
-        raise TargetError(
-            f'"{account}:{rest}": write {account}:#{chat} for a channel, {account}:@{chat} for a person'
-        )
+        raise TargetError(f'"{account}:{rest}": write {account}:#{chat} for a channel, {account}:@{chat} for a person')
     raise TargetError(f'"{account}:{rest}" is no place in Slack: write {_EXAMPLES["slack"].format(account)}')
 
 
@@ -137,15 +133,11 @@ def _read_telegram(account: str, rest: str) -> Spot:
     if not (_TELEGRAM_ID.fullmatch(chat) or _TELEGRAM_NAME.fullmatch(chat)):
         if _TELEGRAM_NAME.fullmatch(f"@{chat}"):
             raise TargetError(f'"{account}:{rest}": a Telegram name begins with @: write "{account}:@{chat}"')
-        raise TargetError(
-            f'"{account}:{rest}" is no place in Telegram: write {_EXAMPLES["telegram"].format(account)}'
-        )
+        raise TargetError(f'"{account}:{rest}" is no place in Telegram: write {_EXAMPLES["telegram"].format(account)}')
     if not slash:
         return chat, None, None
     if not _TOPIC.fullmatch(topic):
-        raise TargetError(
-            f'"{topic}" is no topic: after the slash goes its number, such as "{account}:{chat}/23"'
-        )
+        raise TargetError(f'"{topic}" is no topic: after the slash goes its number, such as "{account}:{chat}/23"')
     return chat, None if topic == "1" else topic, None
 
 
