@@ -143,7 +143,7 @@ def _sentence(error: yaml.MarkedYAMLError, content: str, column: int, here: str)
         return "the quote that opens here is never closed"
     if "flow" in context:
         return _unclosed(here[column : column + 1], here)
-    if "did not find expected key" in problem or "expected '-' indicator" in problem:
+    if any(words in problem for words in ("did not find expected key", "expected '-' indicator", "expected <block")):
         return "this line does not fit the lines above: look at its indentation"
     return f"YAML cannot read this ({problem}): look at the indentation and the quotes"
 
