@@ -111,5 +111,5 @@ class Readers:
     def _finish(self, link: Link[sqlite3.Connection]) -> None:
         if link.raw.in_transaction:
             link.raw.execute("COMMIT")
-        if link.core.in_nested_transaction():
+        if link.is_entangled():
             link.renew()

@@ -49,9 +49,7 @@ jobs = Table(  # what the database remembers of a job; what the job *is* stands 
     Column("id", Text, primary_key=True),  # the stable job id
     Column("name", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),  # of schedule, zone, start, end, except
-    Column(
-        "definition", JsonText, nullable=False
-    ),  # schedule as read, so that a reload can account for the past
+    Column("definition", JsonText, nullable=False),  # schedule as read, so that a reload can account for the past
     Column("anchor", Instant, nullable=False),
     Column("cursor", Instant, nullable=False),  # every occurrence up to and including it has its row
     Column("revision", Integer, nullable=False, default=0),
@@ -89,9 +87,7 @@ runs = Table(  # state: claimed -> composing -> composed -> closed
     "runs",
     metadata,
     Column("id", Text, primary_key=True),
-    Column(
-        "occurrence_id", RowId, ForeignKey("occurrences.id", ondelete="CASCADE"), nullable=False, unique=True
-    ),
+    Column("occurrence_id", RowId, ForeignKey("occurrences.id", ondelete="CASCADE"), nullable=False, unique=True),
     Column("job_id", Text, ForeignKey("jobs.id"), nullable=False),
     Column("state", Text, nullable=False),
     Column("incarnation", Text, ForeignKey("incarnations.id"), nullable=False),
@@ -100,9 +96,7 @@ runs = Table(  # state: claimed -> composing -> composed -> closed
     Column("started_at", Instant),
     Column("finished_at", Instant),
     Column("process_group", Integer),
-    Column(
-        "leader_ticks", BigInteger
-    ),  # start time of the group's leader, so that a reused pid is not taken for it
+    Column("leader_ticks", BigInteger),  # start time of the group's leader, so that a reused pid is not taken for it
     Column("brief", Text),  # as composed, after redaction
     Column("details", JsonText),  # exit code, stderr's tail, token counts
     Index("ix_runs_job", "job_id", "started_at"),
@@ -133,12 +127,8 @@ deliveries = Table(
     Column("topic", Text),
     Column("thread", Text),  # the existing thread to post into; after part 0 the root that was opened
     Column("root", Text),  # the header message or topic that part 0 opened
-    Column(
-        "address_key", Text, nullable=False
-    ),  # the resolved address in one text; the target while unresolved
-    Column(
-        "session_id", Text, ForeignKey("sessions.id", ondelete="SET NULL")
-    ),  # answers: the session that asked
+    Column("address_key", Text, nullable=False),  # the resolved address in one text; the target while unresolved
+    Column("session_id", Text, ForeignKey("sessions.id", ondelete="SET NULL")),  # answers: the session that asked
     Column("flat_session", Text),
     Column("thread_session", Text),
     Column("flat_seeded", Boolean),  # null: nothing owed; false: owed; true: landed

@@ -140,6 +140,11 @@ class Link(Generic[Raw]):
         self._engine = _engine_over(raw)
         self.core: Connection = self._engine.connect()
 
+    def is_entangled(self) -> bool:
+        """Whether a function left SQLAlchemy with a savepoint open, or with a commit that was refused."""
+        transaction = self.core.get_transaction()
+        return self.core.in_nested_transaction() or (transaction is not None and not transaction.is_active)
+
     def renew(self) -> None:
         """Forget what SQLAlchemy believes about open savepoints. Only outside a transaction."""
         self.core.close()

@@ -187,21 +187,17 @@ class Writer:
         self._raw.inside = True
         try:
             call.run(self._link.core)
-            self._refuse_leftovers()
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's; the thread lives on
-            call.error = error
+            call.error = self._named(error)
         finally:
             self._raw.inside = False
         if not self._raw.in_transaction:
-            raise TransactionLostError(call.error or MisuseError("A function ended the transaction that it was given."))
+            raise TransactionLostError(call.error or MisuseError("A function ended the transaction it was given."))
+        if self._link.is_entangled():
+            raise TransactionLostError(call.error or MisuseError("A function left a savepoint open."))
         if call.error is not None:
-            call.error = self._named(call.error)
             self._raw.execute(sqlite.UNDO)
         self._raw.execute(sqlite.RELEASE)
-
-    def _refuse_leftovers(self) -> None:
-        if self._link.core.in_nested_transaction():
-            raise MisuseError("A function left a savepoint open; use `with connection.begin_nested():`.")
 
     def _named(self, error: BaseException) -> BaseException:
         refused, self._raw.refused = self._raw.refused, None
@@ -242,5 +238,5 @@ class Writer:
         if self._raw.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # it is gone either way; BEGIN would say so
                 self._raw.execute(sqlite.ROLLBACK)
-        if self._link.core.in_nested_transaction():
+        if self._link.is_entangled():
             self._link.renew()
