@@ -79,6 +79,7 @@ class Dispatcher:
             stopping=self._stopping,
             fatal=self._fail,
             refused=on_refused,
+            wake=self.wake,
         )
         self._resolver = Resolver(
             db=db, platforms=platforms, now=now, teller=self._teller, wake=self.wake, stopping=self._stopping

@@ -14,6 +14,7 @@ from delivery.model import (
     NotSent,
     OutgoingPart,
     Receipt,
+    Rejected,
     SendResult,
     Sent,
     Throttled,
@@ -23,7 +24,7 @@ from delivery.posting import Posted, post_next, postpone
 from delivery.results import Recorder, put_back, record_find, record_result
 from delivery.retry import CONNECTS
 from delivery.settling import Recorded
-from delivery.steps import Ask, Changed, Idle, Lane, Send, Wait, next_step
+from delivery.steps import Ask, Changed, Idle, Lane, Send, Wait, hold_all, next_step
 from delivery.telling import Teller
 from delivery.working import Signals
 from state.clock import Monotonic, Now, Sleep
@@ -66,6 +67,7 @@ class Sender:
         stopping: asyncio.Event,
         fatal: Callable[[StateError], None],
         refused: Callable[[str, str], None],
+        wake: Callable[[], None],
     ) -> None:
         self._db = db
         self._platforms = platforms
@@ -78,6 +80,7 @@ class Sender:
         self._stopping = stopping
         self._fatal = fatal
         self._refused = refused
+        self._wake = wake
         self._called: dict[Lane, float] = {}
         self._calls: set[asyncio.Task[Any]] = set()
         self._cut = asyncio.Event()
@@ -110,15 +113,24 @@ class Sender:
 
     async def _drain(self, lane: Lane) -> datetime | None:
         platform = self._platforms.get(lane.account)
-        if platform is None:
-            return None
         while not self._stopping.is_set():
+            if platform is None:
+                return await self._hold(lane)
             done = await (
                 self._post(lane, platform) if isinstance(platform, PostsInTransaction) else self._step(lane, platform)
             )
             if not isinstance(done, _More):
                 return done
         return None
+
+    async def _hold(self, lane: Lane) -> None:
+        """Hold what is for an account that is there no more; it goes on when the account is back and up."""
+        at, reason = self._now(), f"the account {lane.account} is not in jobs.yaml"
+        while True:
+            step = await self._db.write(lambda conn: hold_all(conn, lane, reason, at=at))
+            if isinstance(step, Idle):
+                return
+            self._teller.tell(step.changed)
 
     # --- rows of our own ------------------------------------------------------------------------------
 
@@ -189,6 +201,8 @@ class Sender:
         )
         if isinstance(result, NotSent) and result.account_is_down:
             self._refused(lane.account, result.reason)
+        if isinstance(result, Rejected) and result.moved_to is not None:
+            self._wake()  # what waited here waits in another chat's queue now
 
     async def _ask(self, lane: Lane, platform: Platform, part: OutgoingPart) -> None:
         by = self._recorder(platform)

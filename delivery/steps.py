@@ -108,7 +108,7 @@ def next_step(conn: Connection, lane: Lane, *, at: datetime) -> Step:
     """
     here = gate(conn, lane.account, lane.chat)
     if here.account == DOWN:
-        return _hold_all(conn, lane, here.reason or "the account is down", at)
+        return hold_all(conn, lane, here.reason or "the account is down", at=at)
     if here.account != UP:
         return Idle()
     if here.not_before is not None and here.not_before > at:
@@ -189,7 +189,8 @@ def intend(conn: Connection, delivery_id: str, part: PartRow, *, at: datetime) -
     refresh(conn, delivery_id, at=at)
 
 
-def _hold_all(conn: Connection, lane: Lane, reason: str, at: datetime) -> Step:
+def hold_all(conn: Connection, lane: Lane, reason: str, *, at: datetime) -> Changed | Idle:
+    """Hold what waits in a chat, some at a time: surely not sent, waiting for its account."""
     held = [hold_delivery(conn, row.id, reason, at=at) for row in pending(conn, lane)]
     return Changed(changed=tuple(one for one in held if one is not None)) if held else Idle()
 

@@ -199,6 +199,10 @@ class House:
         if self._task is not None and self._task.done() and not self._task.cancelled():
             self._task.result()
 
+    async def settle_only(self) -> None:
+        """Do what `settle` does, whatever became of the dispatcher."""
+        await self.db.settle()
+
     async def after(self, seconds: float) -> None:
         await self.clock.advance(seconds, self.settle)
 
