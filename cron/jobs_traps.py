@@ -29,6 +29,9 @@ _LARGEST_REPAIRED: Final = 2_000_000
 _CRON: Final = re.compile(r"\*(/\d+)?([,\d/*-]*)(\s+[\w*/,#?-]+){2,6}|\*/\d+.*")
 _KEY_BEFORE: Final = re.compile(r"""["']?([\w.-]+)["']?\s*:\s*\[?[^:]*$""")
 _QUOTED_OR_REMARK: Final = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*"|(?<!\S)#.*""")
+_AT_CONTEXT: Final = frozenset(
+    {"while scanning an alias", "while scanning an anchor", "while scanning a simple key"}
+)  # where what was begun says more than where it broke
 _SECRET_KEY: Final = re.compile("token|key|secret|passw", re.IGNORECASE)
 _SCHEDULE_KEYS: Final = frozenset({"schedule", "cron", "every", "at", "schedules"})
 
@@ -68,7 +71,7 @@ def _diagnose(error: yaml.MarkedYAMLError, lines: list[str]) -> _Trap:
         return _Trap(mistake=Mistake(line=0, column=0, message=f"YAML cannot read this: {error.problem}"))
     line, column = mark.line, mark.column
     context = error.context or ""
-    if error.context_mark is not None and context in ("while scanning an alias", "while scanning an anchor"):
+    if error.context_mark is not None and context in _AT_CONTEXT:
         line, column = error.context_mark.line, error.context_mark.column
     content = lines[line] if line < len(lines) else ""
     sign = content[column : column + 1]
@@ -76,7 +79,8 @@ def _diagnose(error: yaml.MarkedYAMLError, lines: list[str]) -> _Trap:
         return _quote_needed(lines, line, column)
     if "flow" in context:
         line, column = _open_bracket(lines, line, column)
-    message = _sentence(error, content, column, lines[line])
+        content = lines[line]
+    message = _sentence(error, content, column)
     if error.context_mark is not None and "quoted scalar" in context and not _is_escape(error.problem or ""):
         line, column = error.context_mark.line, error.context_mark.column
     return _Trap(mistake=Mistake(line=line + 1, column=column + 1, message=message))
@@ -123,7 +127,7 @@ def _key_above(lines: list[str], line: int) -> str | None:
     return None
 
 
-def _sentence(error: yaml.MarkedYAMLError, content: str, column: int, here: str) -> str:
+def _sentence(error: yaml.MarkedYAMLError, content: str, column: int) -> str:
     problem, context = error.problem or "", error.context or ""
     if "\t" in content[: column + 1] and "cannot start any token" in problem:
         return "a tab stands here: YAML is indented with spaces"
@@ -132,17 +136,19 @@ def _sentence(error: yaml.MarkedYAMLError, content: str, column: int, here: str)
     if "mapping values are not allowed" in problem:
         if re.search(r"[\w\"']\s*:\s", content[:column]):
             return 'a colon and a space begin a new key: put the whole value in quotes, such as "slack:#ops"'
-        return "this line is indented in a way that does not fit the line above"
+        return "this line does not fit the line above: look at its indentation, and for a missing colon above"
     if "duplicate anchor" in context:
         return "this anchor has the name of an earlier one: give it another"
     if "nesting depth" in problem:
         return "the file is nested too deeply"
+    if "simple key" in context:
+        return "a colon is missing here: a line is NAME: VALUE"
     if "quoted scalar" in context:
         if _is_escape(problem):
             return "inside double quotes a backslash is special: write \\\\, or use single quotes"
         return "the quote that opens here is never closed"
     if "flow" in context:
-        return _unclosed(here[column : column + 1], here)
+        return _unclosed(content[column : column + 1], content)
     if any(words in problem for words in ("did not find expected key", "expected '-' indicator", "expected <block")):
         return "this line does not fit the lines above: look at its indentation"
     return f"YAML cannot read this ({problem}): look at the indentation and the quotes"

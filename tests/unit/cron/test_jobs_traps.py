@@ -105,7 +105,16 @@ def test_wrong_indentation_is_named(tmp_path: Path) -> None:
     said = mistakes(tmp_path, "jobs:\n  j:\n    text: hi\n   late: 2h\n")
     assert said == ["jobs.yaml:4:4: this line does not fit the lines above: look at its indentation"]
     said = mistakes(tmp_path, "timezone: UTC\n jobs: {}\n")
-    assert said == ["jobs.yaml:2:6: this line is indented in a way that does not fit the line above"]
+    assert said == [
+        "jobs.yaml:2:6: this line does not fit the line above: look at its indentation, and for a missing colon above"
+    ]
+
+
+def test_a_missing_colon_is_named_on_its_line(tmp_path: Path) -> None:
+    said = mistakes(tmp_path, "jobs:\n  j:\n    text: hi\n    schedule\n")
+    assert said == ["jobs.yaml:4:5: a colon is missing here: a line is NAME: VALUE"]
+    said = mistakes(tmp_path, "jobs:\n  j:\n    schedule\n    text: hi\n")
+    assert said[0].startswith("jobs.yaml:4:9: ") and said[0].endswith("for a missing colon above")
 
 
 def test_an_open_quote_is_named_where_it_opens(tmp_path: Path) -> None:
