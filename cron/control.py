@@ -16,6 +16,7 @@ from cron.planner import Planned, Planner
 from cron.posting import Posting
 from cron.redact import Redactor
 from cron.runner import Runner
+from cron.watching import DeliveryWatch
 from delivery import doubts, outbox
 from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind, DeliveryState
@@ -42,6 +43,7 @@ class Control:
     dispatcher: Dispatcher
     redactor: Callable[[], Redactor]
     settlement: Settlement
+    watcher: DeliveryWatch
     now: Now
 
     async def trigger(self, job: str) -> str:
@@ -107,8 +109,8 @@ class Control:
         if not await self.db.write(lambda conn: sessions.forget(conn, session_id)):
             raise ControlError(f"There is no session {session_id!r}; `hermes-cron sessions` lists them.")
 
-    async def send(self, target: str, text: str) -> str:
-        """Say something now, in the agent's own voice, and mirror it; return the delivery's id."""
+    async def send(self, target: str, text: str) -> dict[str, Any]:
+        """Say something now, in the agent's own voice, and mirror it; return the delivery when it has ended."""
         said = self.redactor().redact(text).strip()
         if not said:
             raise ControlError("There is nothing to send: the text is empty.")
@@ -118,7 +120,7 @@ class Control:
         at = self.now()
         await self.db.write(lambda conn: outbox.enqueue(conn, news, at=at))
         self.dispatcher.wake()
-        return str(news[0].id)
+        return await self.watcher.ended(str(news[0].id))
 
     async def recent_troubles(self, limit: int = 5) -> list[dict[str, Any]]:
         """Return the newest rows that carry an error, newest first."""

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import timedelta
+from typing import Any, TypeVar
 
 from cron import jobbook, ledger
 from cron.answering import Agents
@@ -14,10 +14,11 @@ from cron.definitions import definition_of, policy_of, schedule_of
 from cron.model import Config
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
-from cron.reload import apply_jobs
+from cron.reload import apply_jobs, know_jobs
 from cron.rulebook import JobRulebook
 from cron.runner import Runner
 from cron.schedule import ScheduleError
+from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
 from delivery.chats import UP, gate
 from delivery.directory import DirectoryKeeper
@@ -30,6 +31,8 @@ from seeding.router import Router
 from seeding.seeder import Seeder
 from state.clock import Now, Sleep
 from state.database import Database
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class Parts:
     seeder: Seeder
     rulebook: JobRulebook
     agents: Agents
+    watcher: DeliveryWatch
 
 
 class Daemon:
@@ -82,23 +86,24 @@ class Daemon:
 
     # --- life -----------------------------------------------------------------------------------------
 
-    async def run(self, stop: asyncio.Event, *, plans: bool = True) -> int:
-        """Live until `stop` is set or a part breaks; return the exit code. `plans` False: only what is asked for."""
+    async def run(self, stop: asyncio.Event) -> int:
+        """Live until `stop` is set or a part breaks; return the exit code."""
         parts = self._parts
-        await self.start(plans=plans)
-        tasks = {"dispatcher": parts.dispatcher.run(), "seeds": self._retry_seeds()}
-        if plans:
-            tasks |= {
-                "planner": parts.planner.run(),
-                "router": parts.router.run(),
-                "responder": parts.responder.run(),
-                "directory": parts.directory.run(),
-                "targets": self._resolve_targets(),
-                "watch": watch(parts.current().path, self.reread),
-            }
-        running = {name: asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items()}
-        if plans:
-            self._listen(list(parts.platforms.live))
+        await parts.keeper.prepare()
+        await self._apply_jobs(parts.current())
+        running = self._begin(dispatcher=parts.dispatcher.run(), seeds=self._retry_seeds())
+        # Before anything is planned: what an earlier daemon left composing would stand in the way.
+        await self._recover_runs()
+        running |= self._begin(
+            planner=parts.planner.run(),
+            router=parts.router.run(),
+            responder=parts.responder.run(),
+            directory=parts.directory.run(),
+            targets=self._resolve_targets(),
+            watch=watch(parts.current().path, self.reread),
+        )
+        self._listen(list(parts.platforms.live))
+        log.info("Ready.", extra={"action": "ready", "jobs": len(parts.planner.planned)})
         stopping = asyncio.create_task(stop.wait())
         try:
             await asyncio.wait([stopping, *running.values()], return_when=asyncio.FIRST_COMPLETED)
@@ -107,16 +112,26 @@ class Daemon:
             stopping.cancel()
             await self._shut_down(running)
 
-    async def start(self, *, plans: bool) -> None:
-        """Bring the database in line with the file, and decide about what an earlier daemon left open."""
+    async def run_once(self, errand: Callable[[], Awaitable[T]]) -> T:
+        """Live for one errand of the command line: nothing is planned and nobody is heard, but sends go out."""
         parts = self._parts
-        at = self._now()
         await parts.keeper.prepare()
-        await self._apply_jobs(parts.current(), at)
-        if plans:
-            await self._recover_runs()
-        await parts.rulebook.refresh()
-        log.info("Ready.", extra={"action": "ready", "jobs": len(parts.planner.planned)})
+        await self._know_jobs(parts.current())
+        running = self._begin(dispatcher=parts.dispatcher.run())
+        try:
+            await asyncio.gather(*(self._connect(name) for name in parts.platforms.live))
+            return await errand()
+        finally:
+            await self._shut_down(running)
+
+    def _begin(self, **tasks: Coroutine[Any, Any, None]) -> dict[str, asyncio.Task[None]]:
+        return {name: asyncio.create_task(coroutine, name=name) for name, coroutine in tasks.items()}
+
+    async def _connect(self, name: str) -> None:
+        try:
+            await self._parts.keeper.connect_once(name)
+        except AccountDown as down:
+            log.warning("An account is down.", extra={"action": "account_down", "account": name, "reason": down.reason})
 
     async def reread(self) -> None:
         """Look at jobs.yaml again, and apply what changed."""
@@ -134,6 +149,7 @@ class Daemon:
 
     def delivered(self, summary: DeliverySummary) -> None:
         """Hear from the dispatcher that a delivery ended."""
+        self._parts.watcher.changed(summary.id)
         if summary.run_id is not None:
             self._spawn(self._parts.runner.delivered(summary.run_id))
 
@@ -149,7 +165,7 @@ class Daemon:
     async def _meet(self, account: str) -> None:
         """After a start or a gap: find its chats, then read what people wrote while nobody listened."""
         parts = self._parts
-        if (await parts.db.read(lambda conn: gate(conn, account, None))).state != UP:
+        if (await parts.db.read(lambda conn: gate(conn, account, None))).account != UP:
             return
         await parts.directory.refresh(account)
         await parts.rulebook.refresh(account)
@@ -171,24 +187,35 @@ class Daemon:
     async def _apply(self, config: Config) -> None:
         parts = self._parts
         await self._replace_accounts(config)
-        await self._apply_jobs(config, self._now())
+        await self._apply_jobs(config)
         await parts.rulebook.refresh()
 
-    async def _apply_jobs(self, config: Config, at: datetime) -> None:
-        parts = self._parts
+    async def _apply_jobs(self, config: Config) -> None:
+        parts, at = self._parts, self._now()
         changes = await parts.db.write(lambda conn: apply_jobs(conn, config.jobs, at))
         for change in changes:
             log.info("A job was %s.", change.what, extra={"action": "job_changed", "job": change.job})
+        await self._plan_jobs(config, with_removed=False)
+
+    async def _know_jobs(self, config: Config) -> None:
+        """Give every job a row, without beginning its schedule: that is for the daemon to do."""
+        parts, at = self._parts, self._now()
+        await parts.db.write(lambda conn: know_jobs(conn, config.jobs, at))
+        await self._plan_jobs(config, with_removed=True)
+
+    async def _plan_jobs(self, config: Config, *, with_removed: bool) -> None:
+        parts = self._parts
         rows = {row.name: row for row in await parts.db.read(jobbook.all_jobs)}
         planned = []
         for job in config.jobs.values():
             row = rows.get(job.name)
-            if row is None or row.is_removed:
+            if row is None or not job.enabled or (row.is_removed and not with_removed):
                 continue
             try:
                 schedule = schedule_of(definition_of(job), row.anchor)
             except ScheduleError as error:
-                log.error("A job cannot be scheduled: %s", error, extra={"action": "schedule_refused", "job": job.name})
+                facts = {"action": "schedule_refused", "job": job.name}
+                log.error("A job cannot be scheduled: %s", error, extra=facts)
                 continue
             planned.append(Planned(job=job, row=row, schedule=schedule))
         parts.planner.replace_jobs(planned)

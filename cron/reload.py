@@ -50,6 +50,23 @@ def apply_jobs(conn: Connection, jobs: Mapping[str, Job], at: datetime) -> tuple
     return tuple(changes)
 
 
+def know_jobs(conn: Connection, jobs: Mapping[str, Job], at: datetime) -> None:
+    """Give new jobs a row that no daemon has begun yet, so that a run can be claimed without one."""
+    by_name = {row.name: row for row in jobbook.all_jobs(conn)}
+    for job in jobs.values():
+        if _row_of(job, jobs, by_name) is None:
+            definition = definition_of(job)
+            fingerprint = fingerprint_of(definition)
+            job_id = _free_id(job, by_name, at)
+            jobbook.add_job(conn, job_id=job_id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
+            jobbook.remove(conn, job_id, at)
+
+
+def _free_id(job: Job, by_name: Mapping[str, JobRow], at: datetime) -> str:
+    taken = {known.id for known in by_name.values()}
+    return job.name if job.name not in taken else f"{job.name} ({at:%Y-%m-%dT%H:%M:%S})"
+
+
 def _row_of(job: Job, jobs: Mapping[str, Job], by_name: Mapping[str, JobRow]) -> JobRow | None:
     """Find a job's row by its name, else by the name that it had before, if nobody has that name now."""
     row = by_name.get(job.name)
@@ -70,8 +87,7 @@ def _enable(conn: Connection, job: Job, row: JobRow | None, by_name: Mapping[str
     definition = definition_of(job)
     fingerprint = fingerprint_of(definition)
     if row is None:
-        taken = {known.id for known in by_name.values()}
-        job_id = job.name if job.name not in taken else f"{job.name} ({at:%Y-%m-%dT%H:%M:%S})"
+        job_id = _free_id(job, by_name, at)
         jobbook.add_job(conn, job_id=job_id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
         return "added"
     if row.is_removed or row.fingerprint != fingerprint:

@@ -73,6 +73,15 @@ def whole_run(conn: Connection, run_id: str) -> dict[str, Any] | None:
     return shown
 
 
+def one_delivery(conn: Connection, delivery_id: str) -> dict[str, Any] | None:
+    """Return one delivery in the shape of `runs`, or None."""
+    row = conn.execute(select(deliveries).where(deliveries.c.id == delivery_id)).mappings().first()
+    if row is None:
+        return None
+    ids = _message_ids(conn, select(deliveries.c.id).where(deliveries.c.id == delivery_id))
+    return _delivery(row, list(ids.get(delivery_id, [])))
+
+
 def last_outcomes(conn: Connection) -> dict[str, str | None]:
     """Return each job's newest outcome that is set, by the job's name."""
     newest: dict[str, str | None] = {}

@@ -27,6 +27,7 @@ from cron.platforms import PlatformSet
 from cron.posting import Posting
 from cron.rulebook import JobRulebook
 from cron.runner import Runner
+from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
 from delivery.directory import Directory, DirectoryKeeper
 from delivery.dispatcher import Dispatcher
@@ -87,6 +88,7 @@ def _wire(
     platforms.take_over(config)
     rulebook = JobRulebook(config=current, platforms=platforms.now)
     seeder = Seeder(rulebook)
+    watcher = DeliveryWatch(db)
     daemon = Daemon(now=now, sleep=sleep)
     dispatcher = Dispatcher(
         db=db,
@@ -123,6 +125,7 @@ def _wire(
         dispatcher=dispatcher,
         redactor=current.redactor,
         settlement=seeder,
+        watcher=watcher,
         now=now,
     )
     replies = Replies(platforms.live, woken=dispatcher.wake)
@@ -175,6 +178,7 @@ def _wire(
             seeder=seeder,
             rulebook=rulebook,
             agents=agents,
+            watcher=watcher,
         )
     )
     return Wired(daemon=daemon, control=control, db=db, local=local, current=current)

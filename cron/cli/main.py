@@ -92,7 +92,7 @@ def cli(ctx: click.Context, config: Path | None, home: Path | None, database: st
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 it failed, 2 the input is wrong."""
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Briefs hold letters of every script, whatever the locale says.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")

@@ -4,8 +4,9 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import click
 
@@ -13,6 +14,7 @@ from cron.cli.main import Options
 from cron.home import default_home, find_config, host_zone
 from cron.jobs import ConfigError, load_config
 from cron.model import Config
+from cron.schedule import ScheduleError, parse_instant
 from state.clock import system_now
 from state.errors import StateError
 
@@ -64,10 +66,9 @@ def told() -> Iterator[None]:
         raise Failure(str(error)) from error
 
 
-def instant(text: str) -> datetime:
-    """Read an ISO instant from the command line; without an offset it is in UTC. Raises InputError."""
+def instant(text: str, zone: str = "UTC") -> datetime:
+    """Read an ISO instant from the command line; without an offset it is in the zone. Raises InputError."""
     try:
-        at = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InputError(f"{text!r} is no instant; write it like 2026-03-01T09:00+01:00.") from error
-    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+        return parse_instant(text, ZoneInfo(zone))
+    except ScheduleError as error:
+        raise InputError(f"{text!r}: {error}") from error

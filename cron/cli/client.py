@@ -1,0 +1,112 @@
+"""Ask the daemon that lives in this home, or do it here where none does."""
+
+import asyncio
+import getpass
+import json
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection
+
+from cron.cli.main import Options
+from cron.cli.setup import Failure, InputError, config_of, home_of, told
+from cron.home import host_zone, read_beacon, state_path
+from state.errors import NoDatabaseError
+from state.lock import HomeLock
+from state.readonly import open_readonly
+
+
+def act(options: Options, verb: str, **arguments: Any) -> Any:
+    """Carry out a verb, in the living daemon or inline; return its result. Raises InputError, Failure."""
+    return _ask_or_do(options, [(verb, arguments)])
+
+
+def trigger_and_wait(options: Options, job: str) -> Any:
+    """Start a manual run and return its row when it has ended."""
+    home = home_of(options)
+    if HomeLock.is_alive(home) is None:
+        return _inline(options, home, [("trigger", {"job": job}), ("wait", {})])
+    run = _ask(home, "trigger", {"job": job})["run"]
+    return _ask(home, "wait", {"run": run})
+
+
+def read(options: Options, fn: Callable[[Connection], Any], *, empty: Any) -> Any:
+    """Read from the home's database without touching it; `empty` before there is one."""
+    with told():
+        try:
+            with open_readonly(state_path(home_of(options))) as db:
+                return db.read_sync(fn)
+        except NoDatabaseError:
+            return empty
+
+
+def whoami() -> str:
+    """Return who gives a command, for the record."""
+    try:
+        return f"{getpass.getuser()} on the command line"
+    except (KeyError, OSError):
+        return f"user {os.getuid()} on the command line"
+
+
+def _ask_or_do(options: Options, verbs: list[tuple[str, dict[str, Any]]]) -> Any:
+    home = home_of(options)
+    if HomeLock.is_alive(home) is None:
+        return _inline(options, home, verbs)
+    result = None
+    for verb, arguments in verbs:
+        result = _ask(home, verb, arguments)
+    return result
+
+
+def _ask(home: Path, verb: str, arguments: dict[str, Any]) -> Any:
+    beacon = read_beacon(home)
+    if beacon is None:
+        raise Failure("Another process holds this home but takes no requests yet; try again in a moment.")
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{beacon.port}/api/do/{verb}",
+        data=json.dumps({"arguments": arguments, "by": whoami()}).encode(),
+        headers={"Content-Type": "application/json"},
+        method="POST",
+    )
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no business on loopback
+    try:
+        with opener.open(request) as response:
+            return _unwrap(json.load(response))
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise Failure(f"The daemon (pid {beacon.pid}, port {beacon.port}) did not answer: {error}.") from error
+
+
+def _inline(options: Options, home: Path, verbs: list[tuple[str, dict[str, Any]]]) -> Any:
+    from cron.cli.logs import set_up_logging
+    from cron.verbs import do
+    from cron.wiring import wired
+
+    config = config_of(options)
+    set_up_logging(config.secrets, level=30)
+
+    async def live() -> Any:
+        async with wired(config, home=home, environ=os.environ, host_zone=host_zone(os.environ)) as made:
+
+            async def errand() -> Any:
+                result: Any = {}
+                for verb, arguments in verbs:
+                    given = arguments | ({"run": result["run"]} if verb == "wait" else {})
+                    result = _unwrap(await do(made.control, verb, given, whoami()))
+                return result
+
+            return await made.daemon.run_once(errand)
+
+    with told():
+        return asyncio.run(live())
+
+
+def _unwrap(result: dict[str, Any]) -> Any:
+    if "error" not in result:
+        return result["ok"]
+    if result.get("code") == 2:
+        raise InputError(result["error"])
+    raise Failure(result["error"])

@@ -1,0 +1,116 @@
+"""`list` and `plan`: what the jobs are, and when they are due."""
+
+from datetime import datetime
+from typing import Any
+
+import click
+from sqlalchemy import Connection
+
+from cron import jobbook, views
+from cron.cli.client import read
+from cron.cli.main import Options
+from cron.cli.output import print_json, print_table
+from cron.cli.setup import InputError, config_of, instant
+from cron.control import unknown_job
+from cron.definitions import definition_of, schedule_of
+from cron.jobbook import JobRow
+from cron.model import Job
+from cron.schedule import Schedule, clock_note
+from state.clock import system_now
+
+Known = tuple[dict[str, JobRow], dict[str, str | None]]
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.pass_obj
+def list_command(options: Options, as_json: bool) -> None:
+    """List the jobs with their next occurrence and their last outcome."""
+    config = config_of(options)
+    known: Known = read(options, _known, empty=({}, {}))
+    rows = [_listed(job, known, system_now()) for job in config.jobs.values()]
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("job", "schedule", "next", "zone", "paused", "last"),
+        (
+            (row["job"], row["schedule"], row["next"], row["timezone"], row["paused"] and "yes", row["last_outcome"])
+            for row in rows
+        ),
+        empty="There are no jobs.",
+    )
+
+
+@click.command("plan")
+@click.argument("job", required=False)
+@click.option("-n", "count", default=5, show_default=True, type=click.IntRange(1, 10_000), help="How many of each job.")
+@click.option("--from", "since", metavar="ISO", help="The instant to look from, exclusive [now].")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
+@click.pass_obj
+def plan_command(options: Options, job: str | None, count: int, since: str | None, as_json: bool) -> None:
+    """Show when jobs are due next, each in its own zone; days on which clocks change are marked."""
+    config = config_of(options)
+    if job is not None and job not in config.jobs:
+        raise InputError(unknown_job(job, config))
+    rows_by_name, _ = read(options, _known, empty=({}, {}))
+    now = system_now()
+    chosen = config.jobs.values() if job is None else [config.jobs[job]]
+    rows = [
+        row for one in chosen for row in _planned(one, rows_by_name.get(one.name), count, _from(since, one, now), now)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    print_table(
+        ("job", "due", "utc", "note"),
+        ((row["job"], row["due"], row["utc"], row["note"]) for row in rows),
+        empty="Nothing is due any more.",
+    )
+
+
+def _known(conn: Connection) -> Known:
+    return {row.name: row for row in jobbook.all_jobs(conn)}, views.last_outcomes(conn)
+
+
+def _schedule(job: Job, row: JobRow | None, now: datetime) -> Schedule:
+    """The schedule as the daemon sees it; before any daemon has, its intervals begin now."""
+    definition = definition_of(job)
+    is_begun = row is not None and not row.is_removed
+    return schedule_of(definition, row.anchor if row is not None and is_begun else now)
+
+
+def _listed(job: Job, known: Known, now: datetime) -> dict[str, Any]:
+    rows, outcomes = known
+    row = rows.get(job.name)
+    following = _schedule(job, row, now).next_after(now) if job.enabled else None
+    return {
+        "job": job.name,
+        "schedule": "; ".join(job.schedules),
+        "timezone": job.timezone,
+        "next": views.iso(following, job.timezone),
+        "paused": row is not None and row.pause is not None and (row.pause.until is None or row.pause.until > now),
+        "last_outcome": outcomes.get(job.name),
+        "enabled": job.enabled,
+    }
+
+
+def _from(since: str | None, job: Job, now: datetime) -> datetime:
+    return now if since is None else instant(since, job.timezone)
+
+
+def _planned(job: Job, row: JobRow | None, count: int, since: datetime, now: datetime) -> list[dict[str, Any]]:
+    schedule = _schedule(job, row, now)
+    rows = []
+    at = schedule.next_after(since)
+    while at is not None and len(rows) < count:
+        rows.append(
+            {
+                "job": job.name,
+                "due": views.iso(at, job.timezone),
+                "utc": views.iso(at),
+                "note": clock_note(at, schedule.zone),
+            }
+        )
+        at = schedule.next_after(at)
+    return rows

@@ -1,0 +1,31 @@
+"""How commands print: JSON for scripts on stdout, tables for people. Rich is imported only for a table."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2 if sys.stdout.isatty() else None))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
+    """Print a table for people; `empty` where there are no rows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+    if not table.row_count:
+        click.echo(empty)
+        return
+    # A pipe has no width: wrapped lines would be of no use there.
+    Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)

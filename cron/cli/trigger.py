@@ -1,0 +1,46 @@
+"""`trigger`: run a job now."""
+
+import sys
+
+import click
+
+from cron.cli.client import act, trigger_and_wait
+from cron.cli.main import Options
+from cron.cli.output import print_json
+from cron.cli.setup import home_of
+
+
+@click.command("trigger")
+@click.argument("job")
+@click.option("--wait", is_flag=True, help="Wait for the end, print the run's row; exit 1 if it did not go well.")
+@click.option("--dry-run", is_flag=True, help="Compose and print; post and seed nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_obj
+def trigger_command(options: Options, job: str, wait: bool, dry_run: bool, as_json: bool) -> None:
+    """Run a job now: in the living daemon, or here where none is alive."""
+    from cron.control import is_good
+    from state.lock import HomeLock
+
+    if dry_run:
+        made = act(options, "dry-run", job=job)
+        if as_json:
+            print_json(made)
+        else:
+            click.echo(made["text"])
+        return
+    if not wait and HomeLock.is_alive(home_of(options)) is not None:
+        run = act(options, "trigger", job=job)["run"]
+        if as_json:
+            print_json({"job": job, "run": run})
+        else:
+            click.echo(f"Started as {run}; `hermes-cron show {run}` tells how it went.")
+        return
+    # Without a daemon there is nobody else who could carry it out: it runs here, to its end.
+    row = trigger_and_wait(options, job)
+    if as_json:
+        print_json(row)
+    else:
+        sent = ", ".join(f"{one['target']} {one['state']}" for one in row["deliveries"])
+        told = [f"{row['run']}: {row['outcome']}", *([sent] if sent else []), *([row["error"]] if row["error"] else [])]
+        click.echo("; ".join(told))
+    sys.exit(0 if is_good(row) else 1)
