@@ -56,10 +56,16 @@ def job_by_id(conn: Connection, job_id: str) -> JobRow | None:
 def add_job(
     conn: Connection, *, job_id: str, name: str, fingerprint: str, definition: Mapping[str, object], at: datetime
 ) -> None:
-    """Write a new job down: its anchor and its cursor are the instant at which it was first read."""
+    """Write a new job down: its cursor is the instant at which it was first read, its anchor that second."""
     conn.execute(
         jobs.insert().values(
-            id=job_id, name=name, fingerprint=fingerprint, definition=dict(definition), anchor=at, cursor=at, seen_at=at
+            id=job_id,
+            name=name,
+            fingerprint=fingerprint,
+            definition=dict(definition),
+            anchor=at.replace(microsecond=0),
+            cursor=at,
+            seen_at=at,
         )
     )
 
@@ -75,7 +81,7 @@ def reanchor(
             "name": name,
             "fingerprint": fingerprint,
             "definition": dict(definition),
-            "anchor": at,
+            "anchor": at.replace(microsecond=0),
             "cursor": at,
             "removed_at": None,
             "seen_at": at,

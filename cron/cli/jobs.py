@@ -32,14 +32,9 @@ def list_command(options: Options, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    print_table(
-        ("job", "schedule", "next", "zone", "paused", "last"),
-        (
-            (row["job"], row["schedule"], row["next"], row["timezone"], row["paused"] and "yes", row["last_outcome"])
-            for row in rows
-        ),
-        empty="There are no jobs.",
-    )
+    columns = ("job", "schedule", "next", "timezone", "paused", "last_outcome")
+    shown = [[row[name] for name in columns] for row in rows]
+    print_table([name.replace("_", " ") for name in columns], shown, empty="There are no jobs.")
 
 
 @click.command("plan")
@@ -56,9 +51,10 @@ def plan_command(options: Options, job: str | None, count: int, since: str | Non
     rows_by_name, _ = read(options, _known, empty=({}, {}))
     now = system_now()
     chosen = config.jobs.values() if job is None else [config.jobs[job]]
-    rows = [
-        row for one in chosen for row in _planned(one, rows_by_name.get(one.name), count, _from(since, one, now), now)
-    ]
+    rows: list[dict[str, Any]] = []
+    for one in chosen:
+        asked = now if since is None else instant(since, one.timezone)
+        rows.extend(_planned(one, rows_by_name.get(one.name), count, asked, now))
     if as_json:
         print_json(rows)
         return
@@ -95,13 +91,9 @@ def _listed(job: Job, known: Known, now: datetime) -> dict[str, Any]:
     }
 
 
-def _from(since: str | None, job: Job, now: datetime) -> datetime:
-    return now if since is None else instant(since, job.timezone)
-
-
 def _planned(job: Job, row: JobRow | None, count: int, since: datetime, now: datetime) -> list[dict[str, Any]]:
     schedule = _schedule(job, row, now)
-    rows = []
+    rows: list[dict[str, Any]] = []
     at = schedule.next_after(since)
     while at is not None and len(rows) < count:
         rows.append(

@@ -23,9 +23,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text(_cell(cell)) for cell in row))
     if not table.row_count:
         click.echo(empty)
         return
     # A pipe has no width: wrapped lines would be of no use there.
     Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return "" if value is None else str(value)

@@ -47,9 +47,8 @@ def show_command(options: Options, run: str, as_json: bool) -> None:
         if row[name] is not None:
             click.echo(f"{name + ':':13}{row[name]}")
     for delivery in row["deliveries"]:
-        click.echo(
-            f"\n{delivery['target']}: {delivery['state']}" + (f" ({delivery['error']})" if delivery["error"] else "")
-        )
+        reason = f" ({delivery['error']})" if delivery["error"] else ""
+        click.echo(f"\n{delivery['target']}: {delivery['state']}{reason}")
         click.echo(f"  messages {', '.join(delivery['message_ids']) or 'none'}")
         click.echo(f"  seeded   flat {_seed(delivery, 'flat')}, thread {_seed(delivery, 'thread')}")
     if row["brief"] is not None:

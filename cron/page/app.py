@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from cron.control import Control
 from cron.daemon import Daemon
+from cron.verbs import do
 from delivery.platforms.local import LocalPlatform, messages
 from state.database import Database
 
@@ -47,9 +48,15 @@ def build_app(served: Served, *, has_page: bool, port: int, stop: asyncio.Event)
         )
         return JSONResponse(said, status_code=201)
 
+    async def act(request: Request) -> Response:
+        body = await request.json()
+        done = await do(served.control, request.path_params["verb"], body.get("arguments", {}), body.get("by", "api"))
+        return JSONResponse(done)
+
     return Starlette(
         routes=[
             Route("/healthz", healthz),
+            Route("/api/do/{verb}", act, methods=["POST"]),
             Route("/api/local/messages", list_messages),
             Route("/api/local/messages", say, methods=["POST"]),
         ]
