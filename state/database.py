@@ -17,7 +17,7 @@ from state.books import Books
 from state.calls import Call, Chore
 from state.clock import Monotonic, Now, system_monotonic, system_now
 from state.errors import ForkedError, MisuseError, StateClosedError
-from state.identity import FileGuard, note_path, refuse_unfit
+from state.identity import MOUNTS, FileGuard, note_path, refuse_unfit
 from state.note import NoteFile
 from state.readers import READERS, Readers
 from state.sqlite import FencedConnection, Link, connect_reader, connect_writer
@@ -67,7 +67,13 @@ class Database:
 
     @classmethod
     def open(
-        cls, path: Path, *, prepare: Prepare, now: Now = system_now, monotonic: Monotonic = system_monotonic
+        cls,
+        path: Path,
+        *,
+        prepare: Prepare,
+        now: Now = system_now,
+        monotonic: Monotonic = system_monotonic,
+        mounts: Path = MOUNTS,
     ) -> "Database":
         """Open the file at an absolute, resolved path, creating it and its folder where missing.
 
@@ -77,7 +83,7 @@ class Database:
         note = NoteFile(note_path(path))
         with contextlib.ExitStack() as undo:
             undo.callback(note.close)
-            refuse_unfit(path, note.read())
+            refuse_unfit(path, note.read(), mounts=mounts)
             _own(path)
             prepare(path)
             writer = connect_writer(path)

@@ -11,7 +11,7 @@ from state.errors import DatabaseRefusedError, StateDbReplacedError
 from state.note import Note, NoteFile
 
 _NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "sshfs", "afs", "ncpfs"})
-_MOUNTS = Path("/proc/self/mounts")
+MOUNTS = Path("/proc/self/mounts")
 
 Stamp = tuple[int, int, int, int]
 """device, inode, links, modification time in ns (0 for a -wal, whose time every commit moves)."""
@@ -92,9 +92,9 @@ def _wal_stamp(at: os.stat_result) -> Stamp:
     return at.st_dev, at.st_ino, at.st_nlink, 0
 
 
-def refuse_unfit(path: Path, note: Note | None) -> None:
+def refuse_unfit(path: Path, note: Note | None, *, mounts: Path = MOUNTS) -> None:
     """Raise DatabaseRefusedError for a file that SQLite would lose rows on; a missing file is fine."""
-    _refuse_network(path)
+    _refuse_network(path, mounts)
     if not path.exists():
         _refuse_lone_wal(path)
         return
@@ -140,14 +140,14 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _refuse_network(path: Path) -> None:
+def _refuse_network(path: Path, mounts: Path) -> None:
     if not sys.platform.startswith("linux"):
         return
     try:
-        mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        table = mounts.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return
-    kind = filesystem_of(path, mounts)
+    kind = filesystem_of(path, table)
     if kind in _NETWORK:
         raise DatabaseRefusedError(
             path, f"it is on a network file system ({kind}), where locks do not hold", "Choose a local --home."

@@ -195,9 +195,10 @@ def connect_writer(path: Path) -> Link[FencedConnection]:
 
 
 def connect_reader(path: Path, *, mode: str = "ro") -> Link[sqlite3.Connection]:
-    """Open a connection that cannot write."""
+    """Open a connection that cannot write, and that keeps any other from being the file's last."""
     raw = connect_plain(path, mode=mode)
     raw.execute("PRAGMA wal_autocheckpoint=0").fetchall()
+    raw.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # from here on it holds SQLite's shared lock
     return Link(raw)
 
 
