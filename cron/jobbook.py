@@ -57,17 +57,8 @@ def add_job(
     conn: Connection, *, job_id: str, name: str, fingerprint: str, definition: Mapping[str, object], at: datetime
 ) -> None:
     """Write a new job down: its cursor is the instant at which it was first read, its anchor that second."""
-    conn.execute(
-        jobs.insert().values(
-            id=job_id,
-            name=name,
-            fingerprint=fingerprint,
-            definition=dict(definition),
-            anchor=at.replace(microsecond=0),
-            cursor=at,
-            seen_at=at,
-        )
-    )
+    values = {"id": job_id, "name": name, "fingerprint": fingerprint, "definition": dict(definition)}
+    conn.execute(jobs.insert().values(**values, anchor=at.replace(microsecond=0), cursor=at, seen_at=at))
 
 
 def reanchor(

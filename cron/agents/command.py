@@ -92,7 +92,8 @@ def _failure(ended: Ended) -> str:
 
 def _brief_document(request: BriefRequest) -> Mapping[str, object]:
     previous = request.previous
-    return {
+    prompt = {} if request.job.prompt is None else {"prompt": request.job.prompt}
+    return prompt | {
         "job": request.job.name,
         "due": request.due.isoformat(),
         "run": request.run_id,
