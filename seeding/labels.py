@@ -19,7 +19,7 @@ def one_line(text: str) -> str:
     return " ".join(kept.split())[:LONGEST].rstrip()
 
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
 def cron_label(job: str | None) -> str:

@@ -24,8 +24,13 @@ from delivery.model import (
 from delivery.outbox import NewDelivery
 from delivery.ports import Opening
 from delivery.render.parts import RenderedPart
-from seeding.model import ChatRules, Turn
+from seeding.inbox import Inbox
+from seeding.model import ChatRules, Question, Turn
+from seeding.outgoing import Replies
+from seeding.place import Placer
 from seeding.questions import transcript_of
+from seeding.responder import Responder
+from seeding.router import Router
 from seeding.seeder import Seeder
 from state import schema
 from state.database import Database
@@ -136,9 +141,7 @@ def queue(
     return new.id
 
 
-def arrive(
-    conn: Connection, seeder: Seeder, delivery: str, n: int, address: Address, *, at: datetime
-) -> None:
+def arrive(conn: Connection, seeder: Seeder, delivery: str, n: int, address: Address, *, at: datetime) -> None:
     """Let the platform confirm one part, the way the outbox records it."""
     done = outbox.confirm_part(conn, delivery, n, Receipt(address=address, at=at), at=at, settlement=seeder)
     assert done.owed is None, done.owed
@@ -187,9 +190,7 @@ def said(
         root=where.root,
         message=message or f"{next(_numbers)}.000100",
     )
-    return Inbound(
-        address=named, author=Author(id=who, name=name, is_bot=is_bot), text=text, at=at, **more
-    )  # type: ignore[arg-type]
+    return Inbound(address=named, author=Author(id=who, name=name, is_bot=is_bot), text=text, at=at, **more)  # type: ignore[arg-type]
 
 
 def delivery_row(conn: Connection, delivery: str):  # type: ignore[no-untyped-def]
@@ -215,3 +216,166 @@ async def running(*coroutines: object) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Chat:
+    """A platform as far as answering needs it: it renders in one part and notes while an answer is written."""
+
+    kind = "slack"
+    workspace = "T1"
+
+    def __init__(self, account: str = "slack") -> None:
+        self.account = account
+        self.working_at: list[Address] = []
+        self.at_work = 0
+
+    def render(self, markdown: str) -> tuple[RenderedPart, ...]:
+        return (RenderedPart(payload={"text": markdown}, text=markdown),)
+
+    @contextlib.asynccontextmanager
+    async def working(self, address: Address) -> AsyncIterator[None]:
+        self.working_at.append(address)
+        self.at_work += 1
+        try:
+            yield
+        finally:
+            self.at_work -= 1
+
+
+class Agent:
+    """Answers with a running number; can be held back, and can fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.error: Exception | None = None
+
+    async def answer(self, question: Question) -> str:
+        self.asked.append(question)
+        await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return f"answer {len(self.asked)}"
+
+
+class Talk:
+    """`/cron` as typed."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    async def run(self, words: str, inbound: Inbound) -> str:
+        self.words.append(words)
+        return f"did {words}"
+
+
+class Conversation:
+    """Inbox, router and responder over one database, as the wiring puts them together."""
+
+    def __init__(self, db: Database, clock: Clock, rules: Rules) -> None:
+        self.db, self.clock, self.rules = db, clock, rules
+        self.seeder = Seeder(rules)
+        self.chats = {name: Chat(name) for name in ("slack", "telegram", "local")}
+        self.agent, self.talk = Agent(), Talk()
+        replies = Replies(self.chats, woken=lambda: None)  # type: ignore[arg-type]
+        placer = Placer(self.seeder, self.confirm)
+        self.responder = Responder(
+            db,
+            answerer=self.agent,
+            outbox=replies,
+            settlement=self.seeder,
+            platforms=self.chats,  # type: ignore[arg-type]
+            rules=rules,
+            now=clock.now,
+            sleep=clock.sleep,
+        )
+        self.router = Router(
+            db,
+            placer=placer,
+            rules=rules,
+            commands=self.talk,
+            outbox=replies,
+            routed=self.responder.wake,
+            now=clock.now,
+            sleep=clock.sleep,
+            monotonic=clock.monotonic,
+        )
+        self.inbox = Inbox(db, rules, now=clock.now, heard=self.router.wake)
+
+    def confirm(self, conn: Connection, delivery_id: DeliveryId, n: int, receipt: Receipt, *, at: datetime) -> object:
+        return outbox.confirm_part(conn, delivery_id, n, receipt, at=at, settlement=self.seeder)
+
+    async def post(self, address: Address, *texts: str, job: str = "build-health") -> tuple[DeliveryId, list[str]]:
+        return await self.db.write(lambda conn: post(conn, self.seeder, self.clock.at, address, *texts, job=job))
+
+    async def hear(self, inbound: Inbound) -> str | None:
+        """Hear one message, route all that waits, and return the session it is in."""
+        await self.inbox.hear(inbound)
+        await self.route()
+        return await self.session_of(inbound)
+
+    async def route(self) -> None:
+        await self.router.look()
+        while self.router._busy:
+            await asyncio.gather(*self.router._busy.values())
+            await asyncio.sleep(0)
+
+    async def respond(self) -> None:
+        """Let every agent that can be asked answer, and the platform confirm what they say."""
+        for _ in range(20):
+            has_more = await self.responder.look()
+            while self.responder._busy and self.agent.gate.is_set():
+                await asyncio.gather(*self.responder._busy.values())
+                await asyncio.sleep(0)
+            if not await self.deliver() and not has_more:
+                return
+
+    async def deliver(self) -> list[str]:
+        """Let the platform confirm every reply that waits; return what it showed."""
+
+        def confirm(conn: Connection) -> list[str]:
+            rows = conn.execute(
+                select(schema.deliveries, schema.parts.c.text)
+                .join(schema.parts)
+                .where(schema.deliveries.c.kind.in_(["answer", "notice"]), schema.parts.c.state == "pending")
+                .order_by(schema.deliveries.c.seq)
+            ).all()
+            for row in rows:
+                landed = Address(
+                    account=row.account,
+                    workspace=row.workspace,
+                    chat=row.chat,
+                    chat_kind=ChatKind(row.chat_kind),
+                    topic=row.topic,
+                    root=row.thread,
+                    message=f"{next(_numbers)}.000200",
+                )
+                arrive(conn, self.seeder, row.id, 1, landed, at=self.clock.at)
+            return [row.text for row in rows]
+
+        return await self.db.write(confirm)
+
+    async def session_of(self, inbound: Inbound) -> str | None:
+        row = await self.row(inbound)
+        return None if row is None else row.session_id
+
+    async def row(self, inbound: Inbound):  # type: ignore[no-untyped-def]
+        table = schema.inbound
+        query = select(table).where(table.c.chat == inbound.address.chat, table.c.message == inbound.address.message)
+        return await self.db.read(lambda conn: conn.execute(query).one_or_none())
+
+    async def delivery(self, delivery: str):  # type: ignore[no-untyped-def]
+        return await self.db.read(lambda conn: delivery_row(conn, delivery))
+
+    async def texts(self, session: str | None) -> list[str]:
+        return await self.db.read(lambda conn: texts(conn, session))
+
+    async def notices(self) -> list[str]:
+        query = (
+            select(schema.parts.c.text)
+            .join(schema.deliveries)
+            .where(schema.deliveries.c.kind == "notice")
+            .order_by(schema.deliveries.c.seq)
+        )
+        return list(await self.db.read(lambda conn: conn.execute(query).scalars().all()))

@@ -2,7 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from seedbed import Clock, Rules, opened
+from seedbed import Clock, Conversation, Rules, opened
 
 from seeding.seeder import Seeder
 from state.database import Database
@@ -27,3 +27,8 @@ def rules() -> Rules:
 @pytest.fixture
 def seeder(rules: Rules) -> Seeder:
     return Seeder(rules)
+
+
+@pytest.fixture
+def talk(db: Database, clock: Clock, rules: Rules) -> Conversation:
+    return Conversation(db, clock, rules)

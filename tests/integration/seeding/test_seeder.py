@@ -4,7 +4,7 @@ import logging
 
 import pytest
 from seedbed import Clock, Rules, arrive, delivery_row, place, post, queue, said, texts, turns
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
 from delivery.model import ChatKind, DeliveryKind, PartKind, Surface
 from delivery.outbox import confirm_part
@@ -93,9 +93,7 @@ async def test_a_missing_part_is_marked_and_a_part_proven_later_extends_the_turn
 
 async def test_a_thread_opened_by_a_header_is_the_briefs_own_session(db, seeder, clock):
     def run(conn):
-        delivery = queue(
-            conn, clock.at, place(), "3 builds failed", surface=Surface.THREAD, opening=PartKind.HEADER
-        )
+        delivery = queue(conn, clock.at, place(), "3 builds failed", surface=Surface.THREAD, opening=PartKind.HEADER)
         arrive(conn, seeder, delivery, 0, place(message="7.0"), at=clock.at)
         arrive(conn, seeder, delivery, 1, place(message="7.1", root="7.0"), at=clock.at)
         return delivery
