@@ -83,15 +83,17 @@ def _alone(path: Path, found: str | None) -> Iterator[None]:
 def _upgrade(raw: sqlite3.Connection, path: Path) -> None:
     from alembic import command
     from alembic.config import Config
+    from alembic.script import ScriptDirectory
 
     raw.execute("PRAGMA foreign_keys=OFF")
     engine = sqlite.migration_engine(raw)
     config = Config()
     config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    after = {script.down_revision: script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     with engine.connect() as connection:
         config.attributes["connection"] = connection
         while (found := layout_of(raw, path)) != HEAD:
-            command.upgrade(config, "+1")
+            command.upgrade(config, after[found])  # does nothing if another process was quicker
             log.info(
                 "Migrated the database.",
                 extra={"action": "migrated", "before": found, "after": layout_of(raw, path)},
