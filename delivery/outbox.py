@@ -54,6 +54,7 @@ __all__ = [
     "fail",
     "in_doubt_parts",
     "locate",
+    "on_its_way",
     "recover",
     "resend",
     "resolve",
@@ -238,6 +239,27 @@ def _set_waiting(
         .where(PARTS.c.delivery_id == delivery_id, PARTS.c.state.in_(old))
         .values(state=new, error=error, not_before=None)
     )
+
+
+def on_its_way(conn: Connection, account: str, chat: str) -> list[DeliveryId]:
+    """Return the deliveries to a chat that are being sent now: an answer that arrives meanwhile may mean one of them.
+
+    Those of which nothing was sent and nothing is under way are not among them.
+    """
+    begun = select(PARTS.c.n).where(
+        PARTS.c.delivery_id == DELIVERIES.c.id, PARTS.c.state.in_((PartState.SENDING, PartState.SENT))
+    )
+    rows = conn.execute(
+        select(DELIVERIES.c.id)
+        .where(
+            DELIVERIES.c.account == account,
+            DELIVERIES.c.chat == chat,
+            DELIVERIES.c.state.in_((DeliveryState.PENDING, DeliveryState.SENDING)),
+            begun.exists(),
+        )
+        .order_by(DELIVERIES.c.seq)
+    )
+    return [DeliveryId(one) for one in rows.scalars()]
 
 
 # --- at start -----------------------------------------------------------------------------------------

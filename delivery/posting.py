@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from delivery.model import DeliveryKind, PartKind, Rejected
+from delivery.model import DeliveryKind, PartKind, PartState, Rejected
 from delivery.ports import PartRefused, PostsInTransaction, Settlement
 from delivery.results import reject, try_later
 from delivery.rows import DeliveryRow, PartRow, facts_of, load_delivery, load_parts, outgoing
@@ -31,30 +31,29 @@ def post_next(
             continue
         if chosen.not_before is not None and chosen.not_before > at:
             return Wait(until=chosen.not_before)
-        _post_all(conn, row.id, platform, at)
+        _post_all(conn, row, platform, at)
         return Posted(recorded=conclude(conn, row.id, at=at, settlement=settlement))
     return Idle()
 
 
-def _post_all(conn: Connection, delivery_id: str, platform: PostsInTransaction, at: datetime) -> None:
-    while True:
-        row = load_delivery(conn, delivery_id)
-        parts = load_parts(conn, delivery_id)
-        chosen = next_part(facts_of(parts))
-        if row is None or chosen is None:
-            return
-        _post(conn, row, next(part for part in parts if part.n == chosen.n), platform, at)
+def _post_all(conn: Connection, row: DeliveryRow, platform: PostsInTransaction, at: datetime) -> None:
+    for part in load_parts(conn, row.id):
+        if part.state != PartState.PENDING:
+            continue
+        _post(conn, row, part, platform, at)
+        if part.kind != PartKind.TEXT:
+            row = load_delivery(conn, row.id) or row  # it says where the parts after it go
 
 
 def _post(conn: Connection, row: DeliveryRow, part: PartRow, platform: PostsInTransaction, at: datetime) -> None:
-    intend(conn, row.id, part, at=at)
     is_brief = row.kind == DeliveryKind.BRIEF and part.kind == PartKind.TEXT
+    job = row.job if is_brief else None
     try:
-        receipt = platform.post(conn, outgoing(row, part, intent_at=at), job=row.job if is_brief else None, at=at)
+        receipt = platform.post(conn, outgoing(row, part, intent_at=at), job=job, at=at)
     except PartRefused as refused:
         reject(conn, row, part, Rejected(reason=refused.reason))
     else:
-        accept(conn, row, part, receipt, degraded=None)
+        accept(conn, row, part, receipt, degraded=None, attempts=part.attempts + 1, intent_at=at)
 
 
 def postpone(conn: Connection, lane: Lane, reason: str, settlement: Settlement, *, at: datetime) -> Recorded:

@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Insert, Row, Table, bindparam, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from delivery.model import (
@@ -33,6 +34,8 @@ PartRow = Row[Any]
 
 _DELIVERY = select(DELIVERIES).where(DELIVERIES.c.id == bindparam("delivery"))
 _PARTS = select(PARTS).where(PARTS.c.delivery_id == bindparam("delivery")).order_by(PARTS.c.n)
+_SET_DELIVERY = update(DELIVERIES).where(DELIVERIES.c.id == bindparam("of_delivery"))
+_SET_PART = update(PARTS).where(PARTS.c.delivery_id == bindparam("of_delivery"), PARTS.c.n == bindparam("of_n"))
 _HIGHEST_SEQ = select(func.coalesce(func.max(DELIVERIES.c.seq), 0))
 
 
@@ -97,12 +100,12 @@ def facts_of(parts: Sequence[PartRow]) -> list[PartFacts]:
 
 def set_part(conn: Connection, delivery_id: str, n: int, **values: object) -> None:
     """Change one part."""
-    conn.execute(update(PARTS).where(PARTS.c.delivery_id == delivery_id, PARTS.c.n == n).values(**values))
+    conn.execute(_SET_PART, {"of_delivery": delivery_id, "of_n": n, **values})
 
 
 def set_delivery(conn: Connection, delivery_id: str, **values: object) -> None:
     """Change one delivery."""
-    conn.execute(update(DELIVERIES).where(DELIVERIES.c.id == delivery_id).values(**values))
+    conn.execute(_SET_DELIVERY, {"of_delivery": delivery_id, **values})
 
 
 def refresh(conn: Connection, delivery_id: str, *, at: datetime) -> DeliverySummary | None:
@@ -114,8 +117,7 @@ def refresh(conn: Connection, delivery_id: str, *, at: datetime) -> DeliverySumm
     if (verdict.state, verdict.error) == (row.state, row.error):
         return None
     set_delivery(conn, delivery_id, state=verdict.state, error=verdict.error, updated_at=at, **_owed(row, verdict))
-    changed = load_delivery(conn, delivery_id)
-    return None if changed is None else summary_of(changed)
+    return replace(summary_of(row), state=verdict.state, error=verdict.error)
 
 
 def _owed(row: DeliveryRow, verdict: Verdict) -> dict[str, bool | None]:
@@ -190,8 +192,14 @@ def next_seq(conn: Connection) -> int:
 
 def insert_once(conn: Connection, table: Table, values: Mapping[str, object]) -> bool:
     """Insert a row unless a unique key holds one already; True if it is new."""
-    dialect = postgresql if conn.dialect.name == "postgresql" else sqlite
-    return conn.execute(dialect.insert(table).values(**values).on_conflict_do_nothing()).rowcount > 0
+    return conn.execute(_insert_once(table, conn.dialect.name), values).rowcount > 0
+
+
+@cache
+def _insert_once(table: Table, dialect: str) -> Insert:
+    if dialect == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()
 
 
 def upsert(

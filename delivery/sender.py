@@ -115,7 +115,8 @@ class Sender:
         platform = self._platforms.get(lane.account)
         while not self._stopping.is_set():
             if platform is None:
-                return await self._hold(lane)
+                await self._hold(lane)
+                return None
             done = await (
                 self._post(lane, platform) if isinstance(platform, PostsInTransaction) else self._step(lane, platform)
             )

@@ -61,8 +61,16 @@ def _part(conn: Connection, delivery_id: str, n: int) -> PartRow | None:
     return next((part for part in load_parts(conn, delivery_id) if part.n == n), None)
 
 
-def accept(conn: Connection, row: DeliveryRow, part: PartRow, receipt: Receipt, *, degraded: str | None) -> None:
-    """Write a receipt and mark its part sent; an opening says where the parts after it go."""
+def accept(
+    conn: Connection,
+    row: DeliveryRow,
+    part: PartRow,
+    receipt: Receipt,
+    *,
+    degraded: str | None,
+    **more: object,
+) -> None:
+    """Write a receipt and mark its part sent (`more`: its columns); an opening says where the parts after it go."""
     add_receipt(conn, row.id, part.n, receipt)
     remarks = dict.fromkeys(remark for remark in (part.degraded, degraded) if remark)
     set_part(
@@ -73,6 +81,7 @@ def accept(conn: Connection, row: DeliveryRow, part: PartRow, receipt: Receipt, 
         error=None,
         degraded="; ".join(remarks) or None,
         not_before=None,
+        **more,
     )
     if row.workspace is None:
         set_delivery(conn, row.id, workspace=receipt.address.workspace)

@@ -7,7 +7,7 @@ platform said. Nothing here calls anything.
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, Select, select
+from sqlalchemy import Connection, bindparam, select
 
 from delivery.chats import (
     DOWN,
@@ -36,8 +36,20 @@ from delivery.rows import (
 )
 from delivery.states import next_part
 
-_LOOKED_AT = 50
+_AT_ONCE = 50
+_DOUBTS_LOOKED_AT = 50
 _QUEUED = (DeliveryState.PENDING, DeliveryState.SENDING, DeliveryState.IN_DOUBT, DeliveryState.HELD)
+_PENDING = (
+    select(DELIVERIES)
+    .where(
+        DELIVERIES.c.account == bindparam("account"),
+        DELIVERIES.c.chat == bindparam("chat"),
+        DELIVERIES.c.state == bindparam("state"),
+        select(PARTS.c.n).where(PARTS.c.delivery_id == DELIVERIES.c.id, PARTS.c.state == PartState.PENDING).exists(),
+    )
+    .order_by(DELIVERIES.c.seq)
+    .limit(bindparam("most"))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,16 +137,18 @@ def _wait_for(ask: tuple[DeliveryRow, PartRow] | None) -> Step:
     return Idle() if ask is None else Wait(until=ask[1].not_before)
 
 
-def _queue(lane: Lane) -> Select[tuple[object, ...]]:
-    return select(DELIVERIES).where(
-        DELIVERIES.c.account == lane.account, DELIVERIES.c.chat == lane.chat, DELIVERIES.c.state.in_(_QUEUED)
-    )
+def pending(conn: Connection, lane: Lane, limit: int = 1) -> list[DeliveryRow]:
+    """Return the oldest deliveries of a chat that have a part to send, `limit` of each state.
 
-
-def pending(conn: Connection, lane: Lane, limit: int = _LOOKED_AT) -> list[DeliveryRow]:
-    """Return the oldest deliveries of a chat that have a part to send."""
-    has_pending = select(PARTS.c.n).where(PARTS.c.delivery_id == DELIVERIES.c.id, PARTS.c.state == PartState.PENDING)
-    return list(conn.execute(_queue(lane).where(has_pending.exists()).order_by(DELIVERIES.c.seq).limit(limit)).all())
+    One query for each state, so that the index gives them in order however long the queue is. A delivery in
+    doubt may have to wait, so more of those are looked at.
+    """
+    rows: list[DeliveryRow] = []
+    for state in (DeliveryState.PENDING, DeliveryState.HELD, DeliveryState.IN_DOUBT):
+        most = max(limit, _DOUBTS_LOOKED_AT) if state is DeliveryState.IN_DOUBT else limit
+        where = {"account": lane.account, "chat": lane.chat, "state": state, "most": most}
+        rows.extend(conn.execute(_PENDING, where).all())
+    return sorted(rows, key=lambda row: row.seq)
 
 
 def _next_ask(conn: Connection, lane: Lane) -> tuple[DeliveryRow, PartRow] | None:
@@ -191,13 +205,13 @@ def intend(conn: Connection, delivery_id: str, part: PartRow, *, at: datetime) -
 
 def hold_all(conn: Connection, lane: Lane, reason: str, *, at: datetime) -> Changed | Idle:
     """Hold what waits in a chat, some at a time: surely not sent, waiting for its account."""
-    held = [hold_delivery(conn, row.id, reason, at=at) for row in pending(conn, lane)]
+    held = [hold_delivery(conn, row.id, reason, at=at) for row in pending(conn, lane, _AT_ONCE)]
     return Changed(changed=tuple(one for one in held if one is not None)) if held else Idle()
 
 
 def _fail_all(conn: Connection, lane: Lane, reason: str, at: datetime) -> Step:
     failed = []
-    for row in pending(conn, lane):
+    for row in pending(conn, lane, _AT_ONCE):
         reject_waiting(conn, row.id, reason)
         failed.append(refresh(conn, row.id, at=at))
     return Changed(changed=tuple(one for one in failed if one is not None))

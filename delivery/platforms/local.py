@@ -43,6 +43,8 @@ MESSAGES = schema.local_messages
 SHOWN = 1000
 """How many messages one request returns at most."""
 
+_NEW = insert(MESSAGES)
+
 LONGEST_TEXT = 40_000
 LONGEST_AUTHOR = 80
 OUR_NAME = "hermes-cron"
@@ -259,10 +261,9 @@ class LocalPlatform:
             root = None if part.address.root is None else _root_of(conn, channel, part.address.root)
         except LocalError as error:
             raise PartRefused(str(error)) from error
-        new = insert(MESSAGES).values(
-            channel=channel, thread=root, author=OUR_NAME, text=str(part.payload["text"]), at=at, job=job
-        )
-        key = conn.execute(new).inserted_primary_key
+        text = str(part.payload["text"])
+        new = {"channel": channel, "thread": root, "author": OUR_NAME, "text": text, "at": at, "job": job}
+        key = conn.execute(_NEW, new).inserted_primary_key
         assert key is not None
         place = replace(_place(channel), message=str(key[0]), root=None if root is None else str(root))
         return Receipt(address=place, at=at, raw={"id": str(key[0]), "channel": channel})

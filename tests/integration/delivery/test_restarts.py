@@ -6,7 +6,7 @@ import pytest
 
 from delivery.accounts import AccountKeeper
 from delivery.model import CannotTell, InDoubt, NotSent, Sent
-from delivery.outbox import recover
+from delivery.outbox import on_its_way, recover
 from delivery.ports import TargetUnresolved
 
 
@@ -204,3 +204,13 @@ async def test_what_the_last_process_knew_of_its_connections_is_forgotten(house,
     await house.deliver("one")
     await house.start()
     assert slack.said() == []
+
+
+async def test_an_answer_that_comes_while_a_brief_is_being_sent_can_see_that(house, slack):
+    slack.sends.append(hangs)
+    sent = await house.deliver("one")
+    behind = await house.deliver("two")
+    await house.start()
+    assert await house.db.read(lambda conn: on_its_way(conn, "slack", "C1")) == [sent]
+    assert await house.db.read(lambda conn: on_its_way(conn, "slack", "C2")) == []
+    assert (await house.delivery(behind)).state == "pending"
