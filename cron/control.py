@@ -22,7 +22,8 @@ from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind, DeliveryState
 from delivery.outbox import OutboxError, Verdict
 from delivery.ports import Settlement
-from seeding import sessions
+from seeding import aside, sessions
+from seeding.ports import Answerer, AnswerFailed
 from state.clock import Now
 from state.database import Database
 
@@ -44,6 +45,7 @@ class Control:
     redactor: Callable[[], Redactor]
     settlement: Settlement
     watcher: DeliveryWatch
+    answerer: Answerer
     now: Now
 
     async def trigger(self, job: str) -> str:
@@ -121,6 +123,24 @@ class Control:
         await self.db.write(lambda conn: outbox.enqueue(conn, news, at=at))
         self.dispatcher.wake()
         return await self.watcher.ended(str(news[0].id))
+
+    async def ask(self, session_id: str, text: str, *, author: str) -> str:
+        """Ask the agent of a session; both turns are stored there, nothing is posted. Returns the answer."""
+        if not text.strip():
+            raise ControlError("There is nothing to ask: the text is empty.")
+        asked_at = self.now()
+        question = await self.db.read(
+            lambda conn: aside.question_of(conn, session_id, text.strip(), author=author, at=asked_at)
+        )
+        if question is None:
+            raise ControlError(f"There is no session {session_id!r}; `hermes-cron sessions` lists them.")
+        try:
+            answer = await self.answerer.answer(question)
+        except AnswerFailed as failed:
+            raise ControlError(failed.reason) from failed
+        at = self.now()
+        await self.db.write(lambda conn: aside.store(conn, question, answer, asked_at=asked_at, at=at))
+        return answer
 
     async def recent_troubles(self, limit: int = 5) -> list[dict[str, Any]]:
         """Return the newest rows that carry an error, newest first."""

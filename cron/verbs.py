@@ -85,6 +85,11 @@ async def _send(control: Control, arguments: Arguments, by: str) -> dict[str, An
     return await control.send(arguments["target"], arguments["text"])
 
 
+async def _ask(control: Control, arguments: Arguments, by: str) -> dict[str, Any]:
+    author = by.removesuffix(" on the command line")
+    return {"text": await control.ask(arguments["session"], arguments["text"], author=author)}
+
+
 VERBS: Mapping[str, Verb] = MappingProxyType(
     {
         "trigger": _trigger,
@@ -98,5 +103,6 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "resolve": _resolve,
         "forget": _forget,
         "send": _send,
+        "ask": _ask,
     }
 )

@@ -116,6 +116,7 @@ def _wire(
     planner = Planner(
         db=db, runner=runner, alerts=alerts, incarnation=incarnation, now=now, monotonic=monotonic, sleep=sleep
     )
+    answerer = JobAnswerer(agents=agents, config=current, redactor=current.redactor)
     control = Control(
         db=db,
         config=current,
@@ -126,12 +127,13 @@ def _wire(
         redactor=current.redactor,
         settlement=seeder,
         watcher=watcher,
+        answerer=answerer,
         now=now,
     )
     replies = Replies(platforms.live, woken=dispatcher.wake)
     responder = Responder(
         db,
-        answerer=JobAnswerer(agents=agents, config=current, redactor=current.redactor),
+        answerer=answerer,
         outbox=replies,
         settlement=seeder,
         platforms=platforms.live,

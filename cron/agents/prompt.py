@@ -60,7 +60,7 @@ class PromptAgent:
     async def answer(self, question: Question) -> str:
         """Ask for an answer, given the transcript as a strict provider accepts it."""
         instructions = "\n\n".join(filter(None, [self._spec.instructions, INSTRUCTIONS]))
-        turns = messages_for(question.transcript)
+        turns = messages_for(question.transcript, briefs=question.briefs)
         messages = [{"role": "system", "content": instructions}]
         messages.extend({"role": str(turn.role), "content": turn.content} for turn in turns)
         try:

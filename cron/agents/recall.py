@@ -54,6 +54,8 @@ class RecallAgent:
     async def answer(self, question: Question) -> str:
         """Quote what the question means from the newest brief that speaks of it."""
         briefs = [turn for turn in question.transcript if turn.origin in (Origin.CRON, Origin.SEND)]
+        # What the message explicitly answers is looked at first, like the newest.
+        briefs.sort(key=lambda turn: turn.delivery_id in question.briefs)
         if not briefs:
             return "There is no brief in this conversation yet, so there is nothing that I could look up."
         lines = [line for place, turn in enumerate(briefs) for line in _lines(turn.text, place)]
