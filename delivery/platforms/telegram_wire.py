@@ -1,5 +1,6 @@
 """The one seam between Telegram's SDK and the network: it knows whether any of a request was written."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -21,17 +22,19 @@ class Wire:
         self._limits = httpx.Limits() if keeps_open else httpx.Limits(max_keepalive_connections=0)
         self._http: httpx.AsyncClient | None = None
         self._is_closed = False
+        self._opening = asyncio.Lock()
         self._quiet = _WithoutToken(token)
 
     async def request(
         self, method: str, url: str, *, agent: str, data: Mapping[str, str] | None, read_timeout: float
     ) -> tuple[int, bytes] | Failure:
         """Make one attempt; return the status and the body of a success, or how it failed. Raises nothing."""
-        if self._is_closed:
+        http = await self._opened()
+        if http is None:
             return Unreachable(reason="the account is closed")
         trail = _Trail(method)
         try:
-            answer = await self._opened().request(
+            answer = await http.request(
                 method,
                 url,
                 headers={"User-Agent": agent},
@@ -51,16 +54,20 @@ class Wire:
             return Unclear(reason="the server's answer is not Telegram's")
         return answer.status_code, answer.content
 
-    def _opened(self) -> httpx.AsyncClient:
-        if self._http is None:
-            self._http = httpx.AsyncClient(limits=self._limits)
-            logging.getLogger("httpx").addFilter(self._quiet)
-        return self._http
+    async def _opened(self) -> httpx.AsyncClient | None:
+        """Return the open connections; None once they were closed."""
+        async with self._opening:
+            if self._http is None and not self._is_closed:
+                certificates = await asyncio.to_thread(httpx.create_ssl_context)  # takes a tenth of a second
+                self._http = httpx.AsyncClient(limits=self._limits, verify=certificates)
+                logging.getLogger("httpx").addFilter(self._quiet)
+            return self._http
 
     async def close(self) -> None:
         """Close every socket, for good. Idempotent."""
-        self._is_closed = True
-        http, self._http = self._http, None
+        async with self._opening:
+            self._is_closed = True
+            http, self._http = self._http, None
         if http is not None:
             logging.getLogger("httpx").removeFilter(self._quiet)
             await http.aclose()
