@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,21 +21,28 @@ from delivery.model import (
     DeliveryId,
     DeliveryKind,
     Inbound,
-    OutgoingPart,
     PartKind,
     Surface,
 )
 from delivery.outbox import DeliverySummary, NewDelivery, enqueue
 from delivery.platforms.local import LocalPlatform
 from delivery.ports import Opening, Platform, Settled
-from delivery.testing import START, ManualClock, ScriptedPlatform, WatchedDatabase, text_parts
+from delivery.testing import ManualClock, ScriptedPlatform, WatchedDatabase, text_parts
 from state import schema
 
 
-def prepare(path: Path) -> None:
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an empty database once; each test gets a copy of it."""
+    path = tmp_path_factory.mktemp("template") / "state.db"
     engine = create_engine(f"sqlite:///{path}")
     schema.metadata.create_all(engine)
     engine.dispose()
+    return path
+
+
+def leave(path: Path) -> None:
+    """The file is what it should be."""
 
 
 class Bookkeeper:
@@ -73,7 +81,7 @@ class House:
         self._open()
 
     def _open(self) -> None:
-        self.db = WatchedDatabase.open(self.path, prepare=prepare, now=self.clock.now)
+        self.db = WatchedDatabase.open(self.path, prepare=leave, now=self.clock.now)
         self.local = LocalPlatform(self.db, self.clock.now, self.clock.sleep)
         self.platforms = {**self.platforms, "local": self.local}
         self.dispatcher = self._dispatcher()
@@ -206,6 +214,12 @@ class House:
     async def after(self, seconds: float) -> None:
         await self.clock.advance(seconds, self.settle)
 
+    async def hours(self, count: int) -> None:
+        """Let hours pass in leaps of half an hour."""
+        for _ in range(2 * count):
+            self.clock.jump(1800)
+            await self.settle()
+
     async def stop(self) -> None:
         if self._task is not None:
             await self.dispatcher.stop()
@@ -252,16 +266,8 @@ def place(chat: str = "C1", account: str = "slack", **changes: Any) -> Address:
     return replace(Address(account=account, workspace="T1", chat=chat, chat_kind=ChatKind.CHANNEL), **changes)
 
 
-async def parts_of(platform: ScriptedPlatform) -> list[OutgoingPart]:
-    return [one.part for one in platform.calls if one.verb == "send" and one.part is not None]
-
-
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    made = House(tmp_path / "state.db")
+async def house(tmp_path: Path, template: Path) -> AsyncIterator[House]:
+    made = House(Path(shutil.copy(template, tmp_path / "state.db")))
     yield made
-    await made.stop()
     await made.kill()
-
-
-assert START.tzinfo is not None

@@ -63,7 +63,7 @@ async def test_what_cannot_be_told_is_held_for_a_person_and_never_sent_again(hou
     slack.finds.extend([CannotTell(reason="the scope channels:history is missing")] * 50)
     with caplog.at_level(logging.WARNING):
         sent = await house.deliver("one")
-        await house.after(48 * 3600)
+        await house.hours(48)
     row = await house.delivery(sent)
     assert (row.state, row.error) == ("in_doubt", "the scope channels:history is missing")
     assert slack.said() == ["one"]

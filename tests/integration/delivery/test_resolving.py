@@ -84,7 +84,7 @@ async def test_a_target_that_may_turn_up_is_looked_up_again_for_a_day_and_then_g
     await house.after(3600)
     assert (await house.delivery(sent)).state == "held"
     assert 4 < len(slack.calls) < 12
-    await house.after(25 * 3600)
+    await house.hours(25)
     assert (await house.delivery(sent)).state == "failed"
 
 

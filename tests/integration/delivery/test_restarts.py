@@ -112,10 +112,10 @@ async def test_in_doubt_and_held_for_a_person_stays_so_and_is_never_sent(house, 
     slack.finds.extend([CannotTell(reason="no")] * 100)
     sent = await house.deliver("one")
     await house.start()
-    await house.after(2 * 24 * 3600)
+    await house.hours(48)
     asked = len(slack.verbs())
     await again(house)
-    await house.after(24 * 3600)
+    await house.hours(24)
     assert (await house.delivery(sent)).state == "in_doubt"
     assert len(slack.verbs()) == asked
 
