@@ -55,3 +55,18 @@ async def test_a_scripted_platform_answers_in_order_and_then_takes_everything():
     assert isinstance(second, Sent)
     assert second.receipt.address.message == "1"
     assert platform.said() == ["x", "x"]
+
+
+async def test_after_a_leap_every_sleeper_that_is_due_wakes_late():
+    clock, woke = ManualClock(), []
+
+    async def sleeper(nap):
+        await clock.sleep(nap)
+        woke.append((nap, clock.monotonic()))
+
+    tasks = [asyncio.create_task(sleeper(nap)) for nap in (1, 5, 60)]
+    await turns()
+    clock.jump(10)
+    await turns()
+    assert woke == [(1, 10), (5, 10)]
+    tasks[2].cancel()
