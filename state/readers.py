@@ -12,6 +12,7 @@ from state.sqlite import Link, Trouble, for_caller, trouble_of
 
 READERS = 2
 GATE_SECONDS = 0.5
+DRAIN_SECONDS = 5.0
 _TRIES = 3
 
 
@@ -62,6 +63,7 @@ class Readers:
         self.gate = Gate()
         self._path = path
         self._links = links
+        self._is_ending = False
         self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._serve, args=(link,), name=f"{path.name}-reader", daemon=True)
@@ -79,10 +81,17 @@ class Readers:
         return threading.current_thread() in self._threads
 
     def drain(self) -> None:
-        """Answer what is queued and end the threads. Nothing may be submitted any more."""
+        """Answer what is queued and end the threads; a read that goes on for long is interrupted for good.
+
+        Nothing may be submitted any more.
+        """
         for _ in self._threads:
             self._queue.put(None)
-        for thread in self._threads:
+        for thread, link in zip(self._threads, self._links, strict=True):
+            thread.join(DRAIN_SECONDS)
+            if thread.is_alive():
+                self._is_ending = True
+                link.raw.interrupt()
             thread.join()
 
     def close(self) -> None:
@@ -94,7 +103,7 @@ class Readers:
         while (call := self._queue.get()) is not None:
             for _ in range(_TRIES):
                 self._read(link, call)
-                if call.error is None or trouble_of(call.error) is not Trouble.INTERRUPTED:
+                if call.error is None or trouble_of(call.error) is not Trouble.INTERRUPTED or self._is_ending:
                     break
             answer((call,))
 
