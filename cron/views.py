@@ -41,9 +41,12 @@ _RUNS = (
 )
 
 
-def list_runs(conn: Connection, *, job: str | None = None, limit: int = NEWEST_RUNS) -> list[dict[str, Any]]:
-    """Return the newest rows of the ledger, with their deliveries, newest first."""
-    statement = _RUNS.limit(limit) if job is None else _RUNS.where(jobs.c.name == job).limit(limit)
+def list_runs(
+    conn: Connection, *, job: str | None = None, limit: int = NEWEST_RUNS, offset: int = 0
+) -> list[dict[str, Any]]:
+    """Return the newest rows of the ledger (after the first `offset`), with their deliveries, newest first."""
+    newest = _RUNS.limit(limit).offset(offset)
+    statement = newest if job is None else newest.where(jobs.c.name == job)
     return _with_deliveries(conn, conn.execute(statement).mappings().all())
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from cron.cli.main import Options
 from cron.cli.setup import Failure, InputError, config_of, home_of, told
 from cron.home import host_zone, read_beacon, state_path
+from cron.page.token import read_token
 from state.errors import NoDatabaseError
 from state.lock import HomeLock
 from state.readonly import open_readonly
@@ -66,10 +67,11 @@ def _ask(home: Path, verb: str, arguments: dict[str, Any]) -> Any:
     beacon = read_beacon(home)
     if beacon is None:
         raise Failure("Another process holds this home but takes no requests yet; try again in a moment.")
+    token = read_token(home)  # there where the page listens for others, too
     request = urllib.request.Request(
         f"http://127.0.0.1:{beacon.port}/api/do/{verb}",
         data=json.dumps({"arguments": arguments, "by": whoami()}).encode(),
-        headers={"Content-Type": "application/json"},
+        headers={"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}),
         method="POST",
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no business on loopback
