@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from delivery.model import (
 )
 from delivery.platforms.telegram import TelegramPlatform
 from delivery.platforms.telegram_book import StoredChats
-from delivery.ports import Settled
+from delivery.ports import AccountDown, Settled
 from delivery.testing import START
 from state import schema
 from state.database import Database
@@ -187,8 +187,10 @@ class Bed:
             yield task
         finally:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait((task,))
+            error = None if task.cancelled() else task.exception()
+            if error is not None and not isinstance(error, AccountDown):
+                raise error
 
     async def hear_one(self) -> Inbound:
         """Return the next message that is heard."""
@@ -198,7 +200,9 @@ class Bed:
         """Listen, let something be said, and return what was heard."""
         async with self.listening():
             say()
-            return await self.hear_one()
+            heard = await self.hear_one()
+            await self.server.wait_read()
+            return heard
 
     async def rows(self, table: Any, *columns: Any) -> list[tuple[Any, ...]]:
         return await self.db.read(lambda conn: [tuple(row) for row in conn.execute(select(*columns or (table,)))])

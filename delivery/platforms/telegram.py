@@ -6,6 +6,7 @@ and the one seam to the network.
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
@@ -47,6 +48,8 @@ POLL_SECONDS, POLL_GRACE = 30, 5.0
 TYPING_EVERY = 4.5
 """A chat action is shown for five seconds."""
 LONGEST_TOPIC_NAME = 128
+_LINK = re.compile(r"\S\.\S")
+"""What Telegram may take for a link, and show a preview of, looks like this; a plain sentence does not."""
 
 log = logging.getLogger(__name__)
 
@@ -224,8 +227,10 @@ class TelegramPlatform:
 
     async def _post(self, part: OutgoingPart) -> SendResult:
         remark = None
+        text, entities = str(part.payload["text"]), part.payload.get("entities") or None
         message = self._message(part.address)
-        text, entities = part.payload["text"], part.payload.get("entities") or None
+        if entities is not None or _LINK.search(text):
+            message["link_preview_options"] = {"is_disabled": True}
         got = await self._client.ask("sendMessage", **message, text=text, entities=entities)
         if entities is not None and isinstance(got, Refusal) and answers.is_formatting_refused(got):
             # A 400 is certain: nothing was posted. This is the same one attempt, without what was refused.
@@ -236,7 +241,7 @@ class TelegramPlatform:
         return answers.posted(got, part, self._workspace_of(part), remark)
 
     def _message(self, address: Address) -> dict[str, object]:
-        message: dict[str, object] = {"chat_id": address.chat, "link_preview_options": {"is_disabled": True}}
+        message: dict[str, object] = {"chat_id": address.chat}
         topic = self._thread_id(address)
         if topic is not None:
             message["message_thread_id"] = topic
