@@ -84,12 +84,12 @@ def _wire(
     current = CurrentConfig(config, environ=environ, host_zone=host_zone, now=now)
     local = LocalPlatform(db, now, sleep)
     directories = {LOCAL: Directory(db=db, account=LOCAL, now=now)}
-    platforms = PlatformSet(local, lambda spec: _make_platform(spec, db, directories))
-    platforms.take_over(config)
+    platforms = PlatformSet(local, lambda spec: _make_platform(spec, db, directories, seeder, daemon))
     rulebook = JobRulebook(config=current, platforms=platforms.now)
     seeder = Seeder(rulebook)
     watcher = DeliveryWatch(db)
     daemon = Daemon(now=now, sleep=sleep)
+    platforms.take_over(config)
     dispatcher = Dispatcher(
         db=db,
         platforms=platforms.live,
@@ -186,7 +186,9 @@ def _wire(
     return Wired(daemon=daemon, control=control, db=db, local=local, current=current)
 
 
-def _make_platform(spec: AccountSpec, db: Database, directories: dict[str, Directory]) -> Platform:
+def _make_platform(
+    spec: AccountSpec, db: Database, directories: dict[str, Directory], seeder: Seeder, daemon: Daemon
+) -> Platform:
     """Make the platform of one account; its SDK is imported only if there is such an account."""
     directory = directories[spec.name] = Directory(db=db, account=spec.name, now=system_now)
     if spec.kind is AccountKind.SLACK:
@@ -204,13 +206,14 @@ def _make_platform(spec: AccountSpec, db: Database, directories: dict[str, Direc
             sleep=system_sleep,
         )
     from delivery.platforms.telegram import TelegramPlatform
+    from delivery.platforms.telegram_book import StoredChats
 
     return TelegramPlatform(
         account=spec.name,
         token=spec.token or "",
         base_url=spec.base_url,
         workspace=None,
-        directory=directory,
+        directory=StoredChats(db=db, account=spec.name, settlement=seeder, now=system_now, changed=daemon.delivered),
         now=system_now,
         monotonic=system_monotonic,
         sleep=system_sleep,
