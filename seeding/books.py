@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, bindparam, exists, insert, or_, select, update
 
 from delivery.model import DeliveryKind, DeliveryState, PartKind, PartState, Surface
+from seeding.prepared import Prepared
 from state.schema import deliveries, parts, receipts, seeds
 
 OWED, LANDED = "owed", "landed"
@@ -24,11 +25,13 @@ class Entry:
     attempts: int
 
 
-_ENTRIES = select(seeds.c.surface, seeds.c.session_id, seeds.c.state, seeds.c.attempts).where(
-    seeds.c.delivery_id == bindparam("delivery")
+_ENTRIES = Prepared(
+    select(seeds.c.surface, seeds.c.session_id, seeds.c.state, seeds.c.attempts).where(
+        seeds.c.delivery_id == bindparam("delivery")
+    )
 )
-_INSERT = insert(seeds)
-_UPDATE = (
+_INSERT = Prepared(insert(seeds), columns=[column.key for column in seeds.c])
+_UPDATE = Prepared(
     update(seeds)
     .where(seeds.c.delivery_id == bindparam("delivery"), seeds.c.surface == bindparam("on"))
     .values(
@@ -39,7 +42,7 @@ _UPDATE = (
         updated_at=bindparam("when"),
     )
 )
-_FLAGS = (
+_FLAGS = Prepared(
     update(deliveries)
     .where(deliveries.c.id == bindparam("delivery"))
     .values(
@@ -58,7 +61,7 @@ _MOVE_FLAT = (
 
 def entries(conn: Connection, delivery_id: str) -> dict[Surface, Entry]:
     """Read what the books say of a delivery."""
-    rows = conn.execute(_ENTRIES, {"delivery": delivery_id})
+    rows = _ENTRIES.all(conn, {"delivery": delivery_id})
     return {
         Surface(surface): Entry(session_id=session, state=state, attempts=attempts)
         for surface, session, state, attempts in rows
@@ -80,10 +83,8 @@ def record(
     """Write down how it went: a surface that failed is owed until it lands."""
     fresh = [_row(delivery_id, one, before, at) for one in results if one.surface not in before]
     known = [_change(delivery_id, one, before, at) for one in results if one.surface in before]
-    if fresh:
-        conn.execute(_INSERT, fresh)
-    if known:
-        conn.execute(_UPDATE, known)
+    _INSERT.run(conn, fresh)
+    _UPDATE.run(conn, known)
 
 
 def flag(
@@ -96,16 +97,14 @@ def flag(
     thread_seeded: bool | None,
 ) -> None:
     """Write on the delivery where its seeds are."""
-    conn.execute(
-        _FLAGS,
-        {
-            "delivery": delivery_id,
-            "to_flat": flat_session,
-            "to_thread": thread_session,
-            "flat_landed": flat_seeded,
-            "thread_landed": thread_seeded,
-        },
-    )
+    values = {
+        "delivery": delivery_id,
+        "to_flat": flat_session,
+        "to_thread": thread_session,
+        "flat_landed": flat_seeded,
+        "thread_landed": thread_seeded,
+    }
+    _FLAGS.run(conn, [values])
 
 
 def move_flat(conn: Connection, delivery_ids: Sequence[str], *, old: str, new: str) -> None:

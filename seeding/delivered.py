@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, bindparam, exists, select
 
 from delivery.model import Address, ChatKind, DeliveryId, DeliveryKind, DeliveryState, PartKind, PartState
 from seeding.model import Landed
-from state.schema import deliveries, parts, receipts
+from seeding.prepared import Prepared
+from state.schema import deliveries, directory, parts, receipts, seeds, turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,22 +40,13 @@ class Delivered:
     thread_session: str | None
     flat_seeded: bool | None
     thread_seeded: bool | None
+    chat_name: str | None  # as the directory knows it
+    is_on_the_books: bool
+    has_turns: bool
     parts: tuple[DeliveredPart, ...]
-
-    @property
-    def landed(self) -> tuple[Landed, ...]:
-        """Return the confirmed parts, the opening included."""
-        return tuple(Landed(kind=part.kind, address=part.address) for part in self.parts if part.address is not None)
-
-    @property
-    def texts(self) -> tuple[DeliveredPart, ...]:
-        """Return the pieces of the text, whatever became of them."""
-        return tuple(part for part in self.parts if part.kind is PartKind.TEXT)
-
-    @property
-    def arrived(self) -> tuple[DeliveredPart, ...]:
-        """Return the pieces of the text that the platform confirmed."""
-        return tuple(part for part in self.texts if part.address is not None)
+    texts: tuple[DeliveredPart, ...]  # the pieces of the text, whatever became of them
+    arrived: tuple[DeliveredPart, ...]  # those that the platform confirmed
+    landed: tuple[Landed, ...]  # all confirmed parts, the opening included
 
     @property
     def is_brief_to_seed(self) -> bool:
@@ -67,7 +59,7 @@ class Delivered:
         return next((part.at for part in self.arrived), None)
 
 
-_DELIVERED = (
+_DELIVERED = Prepared(
     select(
         deliveries.c.id,
         deliveries.c.kind,
@@ -80,6 +72,9 @@ _DELIVERED = (
         deliveries.c.thread_session,
         deliveries.c.flat_seeded,
         deliveries.c.thread_seeded,
+        directory.c.name.label("chat_name"),
+        exists().where(seeds.c.delivery_id == deliveries.c.id).label("is_on_the_books"),
+        exists().where(turns.c.delivery_id == deliveries.c.id).label("has_turns"),
         parts.c.n,
         parts.c.kind.label("part_kind"),
         parts.c.state.label("part_state"),
@@ -94,8 +89,13 @@ _DELIVERED = (
         receipts.c.at,
     )
     .select_from(
-        deliveries.join(parts, parts.c.delivery_id == deliveries.c.id).outerjoin(
-            receipts, (receipts.c.delivery_id == parts.c.delivery_id) & (receipts.c.n == parts.c.n)
+        deliveries.join(parts, parts.c.delivery_id == deliveries.c.id)
+        .outerjoin(receipts, (receipts.c.delivery_id == parts.c.delivery_id) & (receipts.c.n == parts.c.n))
+        .outerjoin(
+            directory,
+            (directory.c.account == receipts.c.account)
+            & (directory.c.chat == receipts.c.chat)
+            & (directory.c.topic == ""),
         )
     )
     .where(deliveries.c.id == bindparam("delivery"))
@@ -105,10 +105,12 @@ _DELIVERED = (
 
 def load(conn: Connection, delivery_id: str) -> Delivered | None:
     """Read one delivery with its parts and receipts; None if it is not there (or has no part)."""
-    rows = conn.execute(_DELIVERED, {"delivery": delivery_id}).all()
+    rows = _DELIVERED.all(conn, {"delivery": delivery_id})
     if not rows:
         return None
     first = rows[0]
+    found = tuple(_part(row) for row in rows)
+    texts = tuple(part for part in found if part.kind is PartKind.TEXT)
     return Delivered(
         id=DeliveryId(first.id),
         kind=DeliveryKind(first.kind),
@@ -121,7 +123,13 @@ def load(conn: Connection, delivery_id: str) -> Delivered | None:
         thread_session=first.thread_session,
         flat_seeded=first.flat_seeded,
         thread_seeded=first.thread_seeded,
-        parts=tuple(_part(row) for row in rows),
+        chat_name=next((row.chat_name for row in rows if row.chat_name is not None), None),
+        is_on_the_books=bool(first.is_on_the_books),
+        has_turns=bool(first.has_turns),
+        parts=found,
+        texts=texts,
+        arrived=tuple(part for part in texts if part.address is not None),
+        landed=tuple(Landed(kind=part.kind, address=part.address) for part in found if part.address is not None),
     )
 
 

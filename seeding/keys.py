@@ -4,6 +4,7 @@ One function names the spots of what we posted (`keys_for`), one those of what a
 (`candidates_for`); both spell with `flat_key` and `thread_key`, so they cannot disagree.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
@@ -12,6 +13,7 @@ from delivery.model import Address, ChatKind, Inbound, PartKind
 from seeding.model import ChatRules, Landed, SessionKey, SessionScope
 
 _GENERAL = ("", "1")  # a forum's General topic, should a platform have let it through as a number
+_PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _FLAT, _THREAD = "flat", "thread"
 
 
@@ -186,4 +188,6 @@ def _once(keys: Iterable[SessionKey]) -> tuple[SessionKey, ...]:
 
 def _escape(text: str) -> str:
     """Escape what separates the pieces of a key, and nothing that ids are made of."""
+    if _PLAIN.fullmatch(text):
+        return text
     return quote(text, safe="@#+!$*(),;/ ", encoding="utf-8", errors="surrogatepass")

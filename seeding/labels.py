@@ -14,6 +14,8 @@ _LINE_ENDS = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 def one_line(text: str) -> str:
     """Return a name as one plain line: whatever ends a line, steers a terminal or hides is gone."""
+    if text.isascii() and text.isprintable():  # the usual case, and every seed asks
+        return " ".join(text.split())[:LONGEST].rstrip()
     spaced = "".join(" " if one.isspace() else one for one in text)
     kept = "".join(one for one in spaced if unicodedata.category(one) not in _UNSEEN)
     return " ".join(kept.split())[:LONGEST].rstrip()

@@ -9,13 +9,14 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 
 from seeding.labels import SEND_LABEL, mirrored
 from seeding.model import Origin, Role, SessionId
+from seeding.prepared import Prepared
 from seeding.sessions import find_session_by_origin, touch
 from state.schema import turns
 
-_INSERT = insert(turns)
-_HOLDING = select(turns.c.session_id, turns.c.text).where(turns.c.delivery_id == bindparam("delivery"))
+_INSERT = Prepared(insert(turns).inline(), columns=[column.key for column in turns.c if column.key != "id"])
+_HOLDING = Prepared(select(turns.c.session_id, turns.c.text).where(turns.c.delivery_id == bindparam("delivery")))
 _LAST_ROLE = select(turns.c.role).where(turns.c.session_id == bindparam("session")).order_by(turns.c.id.desc()).limit(1)
-_EXTEND = (
+_EXTEND = Prepared(
     update(turns)
     .where(turns.c.session_id == bindparam("which"), turns.c.delivery_id == bindparam("of"))
     .values(text=bindparam("to"), unconfirmed=False)
@@ -60,7 +61,7 @@ def mirror(
 
 def holding(conn: Connection, delivery_id: str) -> dict[SessionId, str]:
     """Return the sessions that hold a turn of this delivery, with the turn's text."""
-    return {SessionId(session): text for session, text in conn.execute(_HOLDING, {"delivery": delivery_id})}
+    return {SessionId(session): text for session, text in _HOLDING.all(conn, {"delivery": delivery_id})}
 
 
 def insert_briefs(
@@ -111,14 +112,12 @@ def say(
 def extend(conn: Connection, session_ids: Iterable[str], *, delivery_id: str, text: str) -> None:
     """Give the turns of a delivery in these sessions another text, label included."""
     rows = [{"which": session, "of": delivery_id, "to": text} for session in session_ids]
-    if rows:
-        conn.execute(_EXTEND, rows)
+    _EXTEND.run(conn, rows)
 
 
 def insert_turns(conn: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Store turns made by `turn_row`, in order."""
-    if rows:
-        conn.execute(_INSERT, rows)
+    _INSERT.run(conn, rows)
 
 
 def turn_row(

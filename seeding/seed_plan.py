@@ -65,7 +65,9 @@ def _flat(delivered: Delivered, keys: tuple[SessionKey, ...], known: Known) -> S
     return SurfacePlan(
         surface=Surface.FLAT,
         session_id=session,
-        create=NewSession(id=session, address=place, topic=topic) if is_new else None,
+        create=NewSession(id=session, address=place, topic=topic, chat_name=delivered.chat_name or "")
+        if is_new
+        else None,
         bind=_free(keys, known),
         writes_turn=session not in known.holding,
     )
@@ -94,7 +96,9 @@ def own_session(delivered: Delivered, session_id: SessionId) -> NewSession:
     root = opening.message if opening is not None else first.root if first.root is not None else first.message
     opened = spell.opened_topic(landed)
     topic = opened if opened is not None else spell.topic_of(first)
-    return NewSession(id=session_id, address=first, topic=topic, root=root, job=delivered.job)
+    return NewSession(
+        id=session_id, address=first, topic=topic, root=root, job=delivered.job, chat_name=delivered.chat_name or ""
+    )
 
 
 def _session_for(surface: Surface, keys: tuple[SessionKey, ...], known: Known) -> tuple[SessionId, bool]:

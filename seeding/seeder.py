@@ -17,6 +17,7 @@ from seeding.keys import DeliveryKeys
 from seeding.labels import mirrored
 from seeding.model import Origin, SessionId
 from seeding.ports import Rulebook, Store
+from seeding.prepared import savepoint
 from seeding.seed_plan import Known, SurfacePlan, own_session, plan
 from seeding.sessions import NewSession
 from state.schema import inbound
@@ -66,10 +67,11 @@ class Seeder:
         if not one.is_brief_to_seed:
             return True
         keys = self._keys(one)
-        entries = books.entries(conn, one.id)
+        # A brief that nobody has begun to seed, the usual case, needs no look at what was done before.
+        entries = books.entries(conn, one.id) if one.is_on_the_books else {}
         known = Known(
             bound=sessions.bound(conn, (*keys.flat, *keys.thread)),
-            holding=mirror.holding(conn, one.id),
+            holding=mirror.holding(conn, one.id) if one.has_turns else {},
             entries=entries,
             fresh_ids=(sessions.new_id(at), sessions.new_id(at)),
             existing=_existing(conn, [entry.session_id for entry in entries.values() if entry.session_id]),
@@ -185,7 +187,7 @@ def store_answer(conn: Connection, one: Delivered, *, at: datetime) -> None:
 def _carry_out(conn: Connection, one: Delivered, plans: Sequence[SurfacePlan], at: datetime) -> list[Result]:
     """Do all surfaces at once; if that fails, each in a savepoint of its own, so that none takes another down."""
     try:
-        with conn.begin_nested():
+        with savepoint(conn):
             _write(conn, one, plans, at)
     except SQLAlchemyError as error:
         if len(plans) == 1:
@@ -196,7 +198,7 @@ def _carry_out(conn: Connection, one: Delivered, plans: Sequence[SurfacePlan], a
 
 def _alone(conn: Connection, one: Delivered, plan: SurfacePlan, at: datetime) -> Result:
     try:
-        with conn.begin_nested():
+        with savepoint(conn):
             _write(conn, one, [plan], at)
     except SQLAlchemyError as error:
         return _result(plan, str(error))

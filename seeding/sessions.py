@@ -7,20 +7,28 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import BindParameter, Connection, Row, bindparam, delete, func, insert, select, update
 
 from delivery.model import Address, ChatKind
 from seeding.labels import one_line
 from seeding.model import Session, SessionId, SessionKey
+from seeding.prepared import Prepared
 from state.schema import directory, session_keys, sessions, turns
 
 log = logging.getLogger(__name__)
 
 # --- finding ------------------------------------------------------------------------------------------
 
-_BOUND = select(session_keys.c.key, session_keys.c.session_id).where(
-    session_keys.c.key.in_(bindparam("keys", expanding=True))
-)
+_MOST_KEYS = 32
+
+
+def _bound_to(count: int) -> Prepared:
+    names: list[BindParameter[str]] = [bindparam(f"key{place}") for place in range(count)]
+    wanted = select(session_keys.c.key, session_keys.c.session_id).where(session_keys.c.key.in_(names))
+    return Prepared(wanted)
+
+
+_BOUND = tuple(_bound_to(count) for count in range(1, _MOST_KEYS + 1))
 _ONE = select(sessions).where(sessions.c.id == bindparam("session"))
 _BY_ORIGIN = select(sessions).where(
     sessions.c.account == bindparam("account"),
@@ -32,10 +40,12 @@ _BY_ORIGIN = select(sessions).where(
 def bound(conn: Connection, keys: Iterable[SessionKey]) -> dict[SessionKey, SessionId]:
     """Return which of these keys lead to a session, and to which."""
     wanted = list(keys)
-    if not wanted:
-        return {}
-    rows = conn.execute(_BOUND, {"keys": wanted})
-    return {SessionKey(key): SessionId(session) for key, session in rows}
+    found: dict[SessionKey, SessionId] = {}
+    for start in range(0, len(wanted), _MOST_KEYS):
+        some = wanted[start : start + _MOST_KEYS]
+        names = {f"key{place}": key for place, key in enumerate(some)}
+        found.update(_BOUND[len(some) - 1].all(conn, names))
+    return found
 
 
 def get(conn: Connection, session_id: str) -> Session | None:
@@ -79,13 +89,15 @@ def find_session_by_origin(
 
 # --- making -------------------------------------------------------------------------------------------
 
-_NAME = select(directory.c.name).where(
-    directory.c.account == bindparam("account"),
-    directory.c.chat == bindparam("chat"),
-    directory.c.topic == bindparam("topic"),
+_NAME = Prepared(
+    select(directory.c.name).where(
+        directory.c.account == bindparam("account"),
+        directory.c.chat == bindparam("chat"),
+        directory.c.topic == bindparam("topic"),
+    )
 )
-_INSERT = insert(sessions)
-_BIND = insert(session_keys)
+_INSERT = Prepared(insert(sessions), columns=[column.key for column in sessions.c])
+_BIND = Prepared(insert(session_keys), columns=[column.key for column in session_keys.c])
 
 
 def new_id(at: datetime) -> SessionId:
@@ -104,12 +116,12 @@ class NewSession:
     user: str | None = None
     user_name: str | None = None
     job: str | None = None
+    chat_name: str | None = None  # what the directory calls the chat; "": nobody knows; None: look
 
 
 def create(conn: Connection, wanted: Sequence[NewSession], *, at: datetime) -> None:
     """Store new sessions. No key leads to them yet."""
-    if wanted:
-        conn.execute(_INSERT, [_row(conn, one, at) for one in wanted])
+    _INSERT.run(conn, [_row(conn, one, at) for one in wanted])
 
 
 def bind(conn: Connection, session_id: str, keys: Iterable[SessionKey], *, at: datetime) -> None:
@@ -121,8 +133,7 @@ def bind(conn: Connection, session_id: str, keys: Iterable[SessionKey], *, at: d
 
 def insert_keys(conn: Connection, wanted: Mapping[SessionKey, SessionId], *, at: datetime) -> None:
     """Let keys that are known to be free lead to sessions. One that is taken raises IntegrityError."""
-    if wanted:
-        conn.execute(_BIND, [{"key": key, "session_id": session, "bound_at": at} for key, session in wanted.items()])
+    _BIND.run(conn, [{"key": key, "session_id": session, "bound_at": at} for key, session in wanted.items()])
 
 
 def get_or_create(conn: Connection, key: SessionKey, wanted: NewSession, *, at: datetime) -> SessionId:
@@ -141,7 +152,7 @@ _REBIND = (
     .values(session_id=bindparam("to"), bound_at=bindparam("when"))
 )
 _END = update(sessions).where(sessions.c.id == bindparam("which")).values(ended_at=bindparam("when"))
-_TOUCH = update(sessions).where(sessions.c.id == bindparam("which")).values(updated_at=bindparam("when"))
+_TOUCH = Prepared(update(sessions).where(sessions.c.id == bindparam("which")).values(updated_at=bindparam("when")))
 
 
 def rebind(conn: Connection, key: SessionKey, session_id: str, *, at: datetime) -> None:
@@ -156,8 +167,7 @@ def end(conn: Connection, session_id: str, *, at: datetime) -> None:
 
 def touch(conn: Connection, session_ids: Sequence[str], *, at: datetime) -> None:
     """Note that something happened in these sessions."""
-    if session_ids:
-        conn.execute(_TOUCH, [{"which": one, "when": at} for one in session_ids])
+    _TOUCH.run(conn, [{"which": one, "when": at} for one in session_ids])
 
 
 # --- what people see ----------------------------------------------------------------------------------
@@ -251,7 +261,8 @@ def _row(conn: Connection, wanted: NewSession, at: datetime) -> dict[str, Any]:
 def display_name(conn: Connection, wanted: NewSession) -> str:
     """Return what people shall read for a session: the chat's name, and what its own about it is."""
     address = wanted.address
-    chat = _known_name(conn, address, "") or address.chat
+    known = _known_name(conn, address, "") if wanted.chat_name is None else wanted.chat_name
+    chat = known or address.chat
     pieces = [chat]
     if wanted.topic is not None:
         pieces.append(_known_name(conn, address, wanted.topic) or f"topic {wanted.topic}")
@@ -265,8 +276,8 @@ def display_name(conn: Connection, wanted: NewSession) -> str:
 
 
 def _known_name(conn: Connection, address: Address, topic: str) -> str | None:
-    found = conn.execute(_NAME, {"account": address.account, "chat": address.chat, "topic": topic})
-    return found.scalar_one_or_none()
+    found = _NAME.all(conn, {"account": address.account, "chat": address.chat, "topic": topic})
+    return found[0].name if found else None
 
 
 def _session(row: Row[Any]) -> Session:
