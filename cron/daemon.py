@@ -65,7 +65,10 @@ class Parts:
 
 
 class Daemon:
-    """Runs the parts until `stop` is set. One per home: the caller holds the home's lock."""
+    """Runs the parts until `stop` is set. One per home: the caller holds the home's lock.
+
+    `ready` is set when the jobs are known: verbs wait for it.
+    """
 
     def __init__(self, *, now: Now, sleep: Sleep) -> None:
         self._now = now
@@ -74,6 +77,7 @@ class Daemon:
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._background: set[asyncio.Task[Any]] = set()
         self._started_at = now()
+        self.ready = asyncio.Event()
 
     def join(self, parts: Parts) -> None:
         """Take the parts: some of them were made with this daemon as their listener."""
@@ -103,6 +107,7 @@ class Daemon:
             watch=watch(parts.current().path, self.reread),
         )
         self._listen(list(parts.platforms.live))
+        self.ready.set()
         log.info("Ready.", extra={"action": "ready", "jobs": len(parts.planner.planned)})
         stopping = asyncio.create_task(stop.wait())
         try:

@@ -6,11 +6,14 @@ the caller before anything else, by its id and its leader's start ticks (a proce
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from asyncio.subprocess import PIPE
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cron.agents.ports import Started
 from state.clock import Sleep
@@ -119,88 +122,105 @@ async def run_process(
     sleep: Sleep,
 ) -> Ended:
     """Run a command to its end. Raises CommandNotStarted. When cancelled, the whole group is ended first."""
+    loop = asyncio.get_running_loop()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
+        transport, child = await loop.subprocess_exec(
+            _Child, *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(env), cwd=cwd, start_new_session=True
         )
     except (OSError, ValueError) as error:
         raise CommandNotStarted(_why_not_started(argv, cwd, error)) from error
+    group = transport.get_pid()
     try:
-        await started(process.pid, start_ticks(process.pid))
-        output, errors = _Tail(OUTPUT_LIMIT, keep_first=True), _Tail(ERROR_LIMIT, keep_first=False)
-        assert process.stdout is not None and process.stderr is not None
-        readers = [
-            asyncio.ensure_future(output.read(process.stdout)),
-            asyncio.ensure_future(errors.read(process.stderr)),
-            asyncio.ensure_future(_feed(process, stdin)),
-        ]
-        try:
-            code = await process.wait()
-            await asyncio.wait(readers, timeout=DRAIN_GRACE)
-        finally:
-            for reader in readers:
-                reader.cancel()
-            await asyncio.gather(*readers, return_exceptions=True)
-        return Ended(code=code, output=output.text(), errors=errors.text(), is_cut=output.is_cut)
+        await started(group, start_ticks(group))
+        _feed(transport, stdin)
+        await child.exited.wait()
+        # What it left in the background may hold the pipes for ever: it has a moment to write, then it is ended.
+        await _within(child.drained.wait(), DRAIN_GRACE)
+        code = transport.get_returncode()
+        assert code is not None, "the process has exited"
+        return Ended(code=code, output=child.output.text(), errors=child.errors.text(), is_cut=child.output.is_cut)
     finally:
-        # What the command left behind in its group would outlive the run: end it on every way out.
-        await _end_shielded(process, sleep)
+        await _end_shielded(group, child, transport, sleep)
 
 
-async def _end_shielded(process: asyncio.subprocess.Process, sleep: Sleep) -> None:
-    ending = asyncio.ensure_future(_end(process, sleep))
-    try:
-        await asyncio.shield(ending)
-    except asyncio.CancelledError:
-        signal_group(process.pid, signal.SIGKILL)
-        await ending
-        raise
+class _Child(asyncio.SubprocessProtocol):
+    """Keeps what a process writes, and knows of its exit whoever still holds its pipes.
+
+    `asyncio.subprocess.Process.wait` does not: it returns only when all pipes are closed, so a process that moved
+    away and kept one would hold the run for ever.
+    """
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.drained = asyncio.Event()
+        self.output = _Kept(OUTPUT_LIMIT, keep_first=True)
+        self.errors = _Kept(ERROR_LIMIT, keep_first=False)
+        self._open = {1, 2}
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        (self.output if fd == 1 else self.errors).add(data)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._open.discard(fd)
+        if not self._open:
+            self.drained.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
 
 
-async def _end(process: asyncio.subprocess.Process, sleep: Sleep) -> None:
-    if process.returncode is None:
-        await end_group(process.pid, sleep)
-    else:
-        signal_group(process.pid, signal.SIGKILL)
-    await process.wait()
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
-
-
-async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
-    assert process.stdin is not None
-    # A command that does not read its input closes the pipe: that is its right.
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        process.stdin.write(stdin)
-        await process.stdin.drain()
-    process.stdin.close()
-
-
-class _Tail:
-    """Reads a stream to its end and keeps a bounded piece of it."""
+class _Kept:
+    """A bounded piece of a stream: its beginning, or its end."""
 
     def __init__(self, limit: int, *, keep_first: bool) -> None:
         self._limit = limit
         self._keep_first = keep_first
-        self._kept = bytearray()
+        self._bytes = bytearray()
         self.is_cut = False
 
-    async def read(self, stream: asyncio.StreamReader) -> None:
-        while chunk := await stream.read(65_536):
-            self._kept += chunk
-            if len(self._kept) > self._limit:
-                self.is_cut = True
-                del self._kept[slice(self._limit, None) if self._keep_first else slice(0, -self._limit)]
+    def add(self, data: bytes) -> None:
+        self._bytes += data
+        if len(self._bytes) > self._limit:
+            self.is_cut = True
+            del self._bytes[slice(self._limit, None) if self._keep_first else slice(0, -self._limit)]
 
     def text(self) -> str:
-        return self._kept.decode("utf-8", errors="replace")
+        return self._bytes.decode("utf-8", errors="replace")
+
+
+def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
+    """Hand the input over. A command that does not read it closes the pipe: that is its right."""
+    pipe = transport.get_pipe_transport(0)
+    assert isinstance(pipe, asyncio.WriteTransport)
+    pipe.write(stdin)
+    pipe.close()  # after what is buffered
+
+
+async def _within(waiting: Coroutine[Any, Any, object], seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await waiting
+
+
+async def _end_shielded(group: int, child: _Child, transport: asyncio.SubprocessTransport, sleep: Sleep) -> None:
+    """What the command left behind in its group would outlive the run: end it on every way out."""
+    ending = asyncio.ensure_future(_end(group, child, sleep))
+    try:
+        await asyncio.shield(ending)
+    except asyncio.CancelledError:
+        signal_group(group, signal.SIGKILL)
+        await ending
+        raise
+    finally:
+        transport.close()
+
+
+async def _end(group: int, child: _Child, sleep: Sleep) -> None:
+    if child.exited.is_set():
+        signal_group(group, signal.SIGKILL)
+    else:
+        await end_group(group, sleep)
+    await child.exited.wait()
 
 
 def _why_not_started(argv: Sequence[str], cwd: Path | None, error: OSError | ValueError) -> str:
@@ -211,4 +231,6 @@ def _why_not_started(argv: Sequence[str], cwd: Path | None, error: OSError | Val
         return f"The command {name!r} was not found; give its full path, or put it on PATH."
     if isinstance(error, PermissionError):
         return f"The command {name!r} may not be executed; check its mode (chmod +x)."
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return f"The command {name!r} is no program; begin it with a line such as #!/usr/bin/env python3."
     return f"The command {name!r} could not be started: {error}."
