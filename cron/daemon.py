@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 from cron import jobbook, ledger
@@ -20,7 +21,7 @@ from cron.runner import Runner
 from cron.schedule import ScheduleError
 from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
-from delivery.chats import UP, gate
+from delivery.chats import UP, follow_move, gate
 from delivery.directory import DirectoryKeeper
 from delivery.dispatcher import Dispatcher
 from delivery.ports import AccountDown
@@ -166,6 +167,18 @@ class Daemon:
         """Hear from the keeper that an account came up or went down."""
         self._parts.dispatcher.wake()
         self._spawn(self._meet(account))
+
+    def chat_moved(self, account: str, old: str, new: str) -> None:
+        """Hear from a platform that a chat has a new id: everything that waits or answers there follows."""
+        self._spawn(self._follow(account, old, new))
+
+    async def _follow(self, account: str, old: str, new: str) -> None:
+        parts, at = self._parts, self._now()
+        follow = partial(follow_move, account=account, old=old, new=new, at=at, settlement=parts.seeder)
+        for summary in await parts.db.write(follow):
+            self.delivered(summary)
+        parts.dispatcher.wake()
+        await parts.rulebook.refresh(account)
 
     async def _meet(self, account: str) -> None:
         """After a start or a gap: find its chats, then read what people wrote while nobody listened."""

@@ -29,6 +29,7 @@ from cron.rulebook import JobRulebook
 from cron.runner import Runner
 from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
+from delivery.chats import stored_workspaces
 from delivery.directory import Directory, DirectoryKeeper
 from delivery.dispatcher import Dispatcher
 from delivery.platforms.local import LocalPlatform
@@ -72,19 +73,28 @@ async def wired(
         await lease.db.write(
             lambda conn: ledger.begin_incarnation(conn, incarnation=incarnation, pid=os.getpid(), at=began)
         )
-        yield _wire(lease.db, config, incarnation=incarnation, environ=environ, host_zone=host_zone)
+        workspaces = await lease.db.read(stored_workspaces)
+        yield _wire(lease.db, config, workspaces, incarnation=incarnation, environ=environ, host_zone=host_zone)
         ended = system_now()
         await lease.db.write(lambda conn: ledger.end_incarnation(conn, incarnation, ended))
 
 
 def _wire(
-    db: Database, config: Config, *, incarnation: str, environ: Mapping[str, str], host_zone: str | None
+    db: Database,
+    config: Config,
+    workspaces: Mapping[str, str],
+    *,
+    incarnation: str,
+    environ: Mapping[str, str],
+    host_zone: str | None,
 ) -> Wired:
     now, sleep, monotonic = system_now, system_sleep, system_monotonic
     current = CurrentConfig(config, environ=environ, host_zone=host_zone, now=now)
     local = LocalPlatform(db, now, sleep)
     directories = {LOCAL: Directory(db=db, account=LOCAL, now=now)}
-    platforms = PlatformSet(local, lambda spec: _make_platform(spec, db, directories, seeder, daemon))
+    platforms = PlatformSet(
+        local, lambda spec: _make_platform(spec, workspaces.get(spec.name), db, directories, seeder, daemon)
+    )
     rulebook = JobRulebook(config=current, platforms=platforms.now)
     seeder = Seeder(rulebook)
     watcher = DeliveryWatch(db)
@@ -187,7 +197,12 @@ def _wire(
 
 
 def _make_platform(
-    spec: AccountSpec, db: Database, directories: dict[str, Directory], seeder: Seeder, daemon: Daemon
+    spec: AccountSpec,
+    workspace: str | None,
+    db: Database,
+    directories: dict[str, Directory],
+    seeder: Seeder,
+    daemon: Daemon,
 ) -> Platform:
     """Make the platform of one account; its SDK is imported only if there is such an account."""
     directory = directories[spec.name] = Directory(db=db, account=spec.name, now=system_now)
@@ -199,11 +214,13 @@ def _make_platform(
             bot_token=spec.bot_token or "",
             app_token=spec.app_token,
             base_url=spec.base_url,
-            workspace=None,
+            workspace=workspace,
             directory=directory,
             now=system_now,
             monotonic=system_monotonic,
             sleep=system_sleep,
+            on_gap=daemon.account_changed,
+            on_chat_moved=daemon.chat_moved,
         )
     from delivery.platforms.telegram import TelegramPlatform
     from delivery.platforms.telegram_book import StoredChats
@@ -212,7 +229,7 @@ def _make_platform(
         account=spec.name,
         token=spec.token or "",
         base_url=spec.base_url,
-        workspace=None,
+        workspace=workspace,
         directory=StoredChats(db=db, account=spec.name, settlement=seeder, now=system_now, changed=daemon.delivered),
         now=system_now,
         monotonic=system_monotonic,
