@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cron.model import AccountSpec, Config, Everyone, TargetSpec
+from cron.model import AccountKind, AccountSpec, Config, Everyone, TargetSpec
 from delivery.model import Address
 from delivery.ports import AccountDown, Platform, TargetUnresolved
 from delivery.targets import LOCAL, TargetError
@@ -33,7 +33,8 @@ class JobRulebook:
     def for_chat(self, address: Address) -> ChatRules:
         """Return the rules of the topic if a target names it, else of the chat, else the account's."""
         known = self._known.get((address.account, address.chat, address.topic)) or self._of_chat(address)
-        allow, everyone = _allowed(self._config().accounts.get(address.account))
+        account = self._config().accounts.get(address.account)
+        allow, everyone = _allowed(account)
         if address.account == LOCAL:  # the page's own people; it always listens
             return ChatRules(listen=Listen.ALL, everyone=True, is_delivered_to=True)
         return ChatRules(
@@ -42,6 +43,7 @@ class JobRulebook:
             allow=allow,
             everyone=everyone,
             is_delivered_to=known is not None and known.is_delivered_to,
+            has_threads=account is None or account.kind is not AccountKind.TELEGRAM,  # there, an answer quotes
         )
 
     async def refresh(self, account: str | None = None) -> None:

@@ -60,11 +60,16 @@ async def test_a_brief_in_a_private_chat_can_be_answered_flat_and_by_quoting_it(
         flat = await answer(server, chat, 2)
         server.say(chat, ann, "and checkout?", reply_to=brief)
         quoted = await answer(server, chat, 3)
-        held = [await running.transcript(delivery[f"{surface}_session"]) for surface in ("flat", "thread")]
+
+        async def held() -> list[list[str]] | None:
+            sessions = [delivery[f"{surface}_session"] for surface in ("flat", "thread")]
+            origins = [[turn["origin"] for turn in await running.transcript(one)] for one in sessions]
+            return origins if origins == [["cron", "inbound", "answer"]] * 2 else None
+
+        await until(held, "brief, question and answer in each of the two sessions, and nothing else")
     assert delivery["message_ids"] == [str(brief["message_id"])]
     assert "a timeout" in flat["text"]
     assert "out of memory" in quoted["text"]
-    assert [[turn["origin"] for turn in turns] for turns in held] == [["cron", "inbound", "answer"]] * 2
 
 
 async def test_an_answer_after_a_restart_still_knows_the_brief(tmp_path, server):
