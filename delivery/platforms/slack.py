@@ -30,14 +30,16 @@ from delivery.platforms.slack_calls import (
     Unreached,
     sentence,
 )
+from delivery.platforms.slack_catching_up import READS_PER_MINUTE, Readings
 from delivery.platforms.slack_envelopes import Envelopes
 from delivery.platforms.slack_events import Us
 from delivery.platforms.slack_hearing import Hearing, OnChatMoved, us_of
 from delivery.platforms.slack_names import Names
 from delivery.platforms.slack_places import KnownChats, Places
 from delivery.platforms.slack_posting import header, look_for, post
-from delivery.platforms.slack_sockets import Line, LineFailed, Sockets, first_of
+from delivery.platforms.slack_sockets import Line, LineFailed, Sockets
 from delivery.platforms.slack_status import thinking
+from delivery.platforms.slack_waiting import Budget, first_of
 from delivery.platforms.slack_web import Progress, form, refusal, scopes, told
 from delivery.ports import AccountDown, Chat, Hear, Opening
 from delivery.render.parts import RenderedPart
@@ -219,7 +221,8 @@ class SlackPlatform:
         self._app_token = app_token
         self._calls = WebCalls(token=bot_token, base_url=base_url)
         self._app_calls = None if app_token is None else WebCalls(token=app_token, base_url=base_url)
-        self._names = Names(self._calls, monotonic)
+        self._names = Names(self._calls, monotonic, sleep)
+        self._readings = Readings(self._calls, Budget(READS_PER_MINUTE, monotonic, sleep))
         self._places = Places(account=account, calls=self._calls, names=self._names, directory=directory)
         self._now = now
         self._monotonic = monotonic
@@ -284,7 +287,7 @@ class SlackPlatform:
             )
             await asyncio.Event().wait()
         hearing = self._hearing(await self._identity())
-        envelopes = Envelopes(account=self.account, read=hearing.read, hear=hear)
+        envelopes = Envelopes(account=self.account, read=hearing.read, hear=hear, sleep=self._sleep)
 
         async def open_line() -> Line:
             return await self._open_line(envelopes)
@@ -328,7 +331,8 @@ class SlackPlatform:
 
     async def catch_up(self, address: Address, since: datetime, hear: Hear) -> None:
         """See `Platform.catch_up`."""
-        await self._hearing(await self._identity()).catch_up(self._calls, address, since, hear)
+        hearing = self._hearing(await self._identity())
+        await self._readings.catch_up(address, since, hearing.read_back, hear)
 
     def _hearing(self, us: Us) -> Hearing:
         return Hearing(us=us, names=self._names, now=self._now, on_chat_moved=self._on_chat_moved)

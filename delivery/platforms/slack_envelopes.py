@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 
 from delivery.model import Inbound
 from delivery.platforms.slack_calls import Json
+from delivery.platforms.slack_waiting import first_of
 from delivery.ports import Hear
+from state.clock import Sleep
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +22,11 @@ Read = Callable[[str, Json], Awaitable[Inbound | None]]
 class Envelopes:
     """Handles the envelopes of every socket of one account, in the order in which they came."""
 
-    def __init__(self, *, account: str, read: Read, hear: Hear) -> None:
+    def __init__(self, *, account: str, read: Read, hear: Hear, sleep: Sleep) -> None:
         self._account = account
         self._read = read
         self._hear = hear
+        self._sleep = sleep
         self._in_order = asyncio.Lock()
         self._running: set[asyncio.Task[object]] = set()
         self._is_over = False
@@ -67,8 +70,7 @@ class Envelopes:
         self._is_over = True
         running = self._running - {asyncio.current_task()}
         if running:
-            _, late = await asyncio.wait(running, timeout=LAST_WAIT)
-            for task in late:
+            await first_of(asyncio.wait(running), self._sleep(LAST_WAIT))
+            for task in running:
                 task.cancel()
-            if late:
-                await asyncio.wait(late)
+            await asyncio.wait(running)

@@ -3,14 +3,11 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from datetime import datetime
 
-from delivery.model import Address, ChatKind, Inbound
-from delivery.platforms.slack_calls import Calls, Json
-from delivery.platforms.slack_catching_up import catch_up
+from delivery.model import ChatKind, Inbound
+from delivery.platforms.slack_calls import Json
 from delivery.platforms.slack_events import ChatMoved, Post, Us, inbound_of, read_event, read_slash
 from delivery.platforms.slack_names import Names
-from delivery.ports import Hear
 from state.clock import Now
 
 log = logging.getLogger(__name__)
@@ -49,11 +46,8 @@ class Hearing:
             return None
         return None if found is None else await self._inbound(found)
 
-    async def catch_up(self, calls: Calls, address: Address, since: datetime, hear: Hear) -> None:
-        """See `delivery.ports.Platform.catch_up`."""
-        await catch_up(calls, address, since, self._read_back, hear)
-
-    async def _read_back(self, message: Json, chat: str, kind: ChatKind) -> Inbound | None:
+    async def read_back(self, message: Json, chat: str, kind: ChatKind) -> Inbound | None:
+        """Read a message of a chat as history shows it; None: nothing that anybody said to us."""
         found = read_event({**message, "type": "message", "channel": chat}, self._us)
         return await self._inbound(replace(found, kind=kind)) if isinstance(found, Post) else None
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from delivery.model import ChatKind
 from delivery.platforms.slack_calls import CallFailed, Calls, Json, ask, pages
-from state.clock import Monotonic
+from delivery.platforms.slack_waiting import first_of
+from state.clock import Monotonic, Sleep
 
 T = TypeVar("T")
 
@@ -53,9 +54,10 @@ def person_of(user: Json) -> Person:
 class Names:
     """What is known. Only `learn` and `people` ask Slack."""
 
-    def __init__(self, calls: Calls, monotonic: Monotonic) -> None:
+    def __init__(self, calls: Calls, monotonic: Monotonic, sleep: Sleep) -> None:
         self._calls = calls
         self._monotonic = monotonic
+        self._sleep = sleep
         self._people: dict[str, Person] = {}
         self._channels: dict[str, str] = {}
         self._kinds: dict[str, ChatKind] = {}
@@ -91,7 +93,7 @@ class Names:
             return
         tasks = [asyncio.ensure_future(self._learn(user)) for user in asked]
         try:
-            await asyncio.wait(tasks, timeout=PATIENCE)
+            await first_of(asyncio.wait(tasks), self._sleep(PATIENCE))
         finally:
             for task in tasks:
                 task.cancel()

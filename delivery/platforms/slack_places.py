@@ -144,8 +144,8 @@ class Places:
         return self._chat({"id": chat, **(answer.get("channel") or {})})
 
     async def _person(self, name: str) -> Chat:
-        listed = None if self._directory is None else await self._directory.lookup(name)
         wanted = name.removeprefix("@")
+        listed = await self._listed_person(name)
         if listed is not None and listed.kind is ChatKind.DM and listed.name.casefold() == wanted.casefold():
             return listed
         people = [one for one in await self._names.people() if not (one.is_deleted or one.is_bot)]
@@ -154,6 +154,12 @@ class Places:
         if len(found) != 1:
             raise TargetUnresolved(self._nobody(name, found), final=True)
         return await self._direct_chat(found[0].id, found[0].handle)
+
+    async def _listed_person(self, name: str) -> Chat | None:
+        try:
+            return None if self._directory is None else await self._directory.lookup(name)
+        except TargetUnresolved:
+            return None  # several begin so; the members' list may have one of exactly this name
 
     def _nobody(self, name: str, found: list[Person]) -> str:
         if not found:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Protocol
 
+from delivery.platforms.slack_waiting import first_of
 from delivery.retry import RetryPolicy
 from state.clock import Monotonic, Sleep
 
@@ -20,17 +21,6 @@ LINGERS = 10.0
 """Seconds for which a socket that Slack will close goes on beside its successor."""
 
 OPENINGS = RetryPolicy(first=timedelta(seconds=1), longest=timedelta(seconds=30))
-
-
-async def first_of(*awaitables: Awaitable[object]) -> None:
-    """Return when the first has ended; the others are cancelled and have ended, too."""
-    tasks = {asyncio.ensure_future(one) for one in awaitables}
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 class LineFailed(Exception):
@@ -137,8 +127,7 @@ class Sockets:
         while not line.ending.is_set():
             if self._monotonic() - line.last_heard >= SILENT_AFTER:
                 return _Why.SILENT
-            await line.ping()
-            await first_of(line.ending.wait(), self._sleep(PING_EVERY))
+            await first_of(_ping(line), self._sleep(PING_EVERY))
         return _Why.ENDING
 
     def _retire(self, line: Line) -> None:
@@ -164,3 +153,9 @@ class Sockets:
             for line in tuple(self._lines):
                 await line.close()
             self._lines.clear()
+
+
+async def _ping(line: Line) -> None:
+    """Ask for a sign of life (on a dead line even that may hang) and wait until the line ends."""
+    await line.ping()
+    await line.ending.wait()

@@ -60,6 +60,8 @@ def told(error: Exception, timeout: float) -> str:
     match error:
         case aiohttp.ClientConnectorDNSError():
             return f"the name {error.host} cannot be found: is there a network?"
+        case aiohttp.ClientSSLError():
+            return f"no trusted connection to {error.host}: its certificate is not accepted"
         case aiohttp.ClientConnectorError():
             return f"no connection to {error.host}: {error.strerror or 'refused'}"
         case TimeoutError():
