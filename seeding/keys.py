@@ -112,15 +112,21 @@ def keys_for(landed: Sequence[Landed], rules: ChatRules, *, user: str | None = N
     landed: its confirmed parts in order, the opening (header, topic) included, with the addresses that the
     platform returned. user: the person whose flat session is meant where each has their own.
     """
-    flat = list(_flat_keys(landed, rules, user))
     own = {one.address.message for one in landed}
+    opened = opened_topic(landed)
+    flat: list[SessionKey] = []
     thread: list[SessionKey] = []
     for one in landed:
-        root = one.address.root
+        address = one.address
         if one.kind is PartKind.TOPIC:
-            thread.append(_flat(one.address, opened_topic(landed)))
-        elif root and root not in own:
-            thread.append(_thread(one.address, root))
+            thread.append(_flat(address, opened))
+        if address.root and address.root not in own:  # under somebody else's message: in that thread only
+            thread.append(_thread(address, address.root))
+            continue
+        has_own = is_per_user(address, rules)
+        if not has_own or user is not None:
+            topic = topic_of(address) if opened is None else None
+            flat.append(_flat(address, topic, user=user if has_own else None))
     thread += [_thread(one.address, one.address.message) for one in landed if one.address.message]
     return DeliveryKeys(flat=_once(flat), thread=_once(thread))
 
@@ -155,18 +161,6 @@ def _flat_candidates(inbound: Inbound, rules: ChatRules) -> Iterable[Candidate]:
     if is_per_user(address, rules) and topic_of(address) is not None:
         yield Candidate(key=_flat(address, topic_of(address)), is_topic_only=True)
     yield Candidate(key=flat_key_of(address, rules, inbound.author.id))
-
-
-def _flat_keys(landed: Sequence[Landed], rules: ChatRules, user: str | None) -> Iterable[SessionKey]:
-    own = {one.address.message for one in landed}
-    has_topic = opened_topic(landed) is not None
-    for one in landed:
-        if one.address.root and one.address.root not in own:
-            continue  # under somebody else's message: in that thread, and only there
-        if is_per_user(one.address, rules) and user is None:
-            continue
-        topic = None if has_topic else topic_of(one.address)
-        yield _flat(one.address, topic, user=user if is_per_user(one.address, rules) else None)
 
 
 def _flat(address: Address, topic: str | None, *, user: str | None = None) -> SessionKey:

@@ -1,6 +1,6 @@
 """What a brief is owed: for each surface the session, the keys to bind, the turn to write. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from delivery.model import PartKind, Surface
@@ -36,14 +36,16 @@ class Known:
     bound: Mapping[SessionKey, SessionId]
     holding: Mapping[SessionId, str]
     entries: Mapping[Surface, Entry]
-    fresh_ids: tuple[SessionId, SessionId]  # for the flat and the thread session, should they be new
+    new_id: Callable[[], SessionId]  # for a session that is not there yet
     existing: frozenset[str] = frozenset()  # which sessions of `entries` are there
 
 
 def plan(delivered: Delivered, keys: DeliveryKeys, known: Known) -> tuple[SurfacePlan, ...]:
     """Return what to do on each surface that is owed, flat first. The brief has a piece that arrived."""
-    text = mirrored(delivered.job, text_of(delivered.texts))
-    stale = {session for session, held in known.holding.items() if held != text}
+    stale: set[SessionId] = set()
+    if known.holding:
+        text = mirrored(delivered.job, text_of(delivered.texts))
+        stale = {session for session, held in known.holding.items() if held != text}
     made: list[SurfacePlan] = []
     if keys.flat:
         made.append(_flat(delivered, keys.flat, known))
@@ -109,7 +111,7 @@ def _session_for(surface: Surface, keys: tuple[SessionKey, ...], known: Known) -
     entry = known.entries.get(surface)
     if entry is not None and entry.session_id is not None:
         return SessionId(entry.session_id), entry.session_id not in known.existing
-    return known.fresh_ids[surface is Surface.THREAD], True
+    return known.new_id(), True
 
 
 def _free(keys: tuple[SessionKey, ...], known: Known) -> tuple[SessionKey, ...]:

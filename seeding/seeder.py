@@ -73,7 +73,7 @@ class Seeder:
             bound=sessions.bound(conn, (*keys.flat, *keys.thread)),
             holding=mirror.holding(conn, one.id) if one.has_turns else {},
             entries=entries,
-            fresh_ids=(sessions.new_id(at), sessions.new_id(at)),
+            new_id=lambda: sessions.new_id(at),
             existing=_existing(conn, [entry.session_id for entry in entries.values() if entry.session_id]),
         )
         plans = plan(one, keys, known)
@@ -87,8 +87,7 @@ class Seeder:
         results = _carry_out(conn, one, todo, at)
         books.record(conn, one.id, results, entries, at=at)
         _flag(conn, one, plans, results)
-        for result in results:
-            _tell(one, result)
+        _tell(one, results)
         return all(result.error is None for result in results)
 
     def seed_before_routing(self, conn: Connection, account: str, chat: str, *, at: datetime) -> None:
@@ -234,42 +233,41 @@ def _is_owed(entries: Mapping[Surface, Entry], surface: Surface) -> bool:
 
 def _flag(conn: Connection, one: Delivered, plans: Sequence[SurfacePlan], results: Sequence[Result]) -> None:
     """Write where the seeds are. What landed once stays landed; a surface that is not owed stays null."""
-    failed = {result.surface for result in results if result.error is not None}
-    by_surface = {each.surface: each for each in plans}
-    landed = {
-        surface: _is_flagged(one, surface) or surface not in failed if surface in by_surface else None
-        for surface in Surface
-    }
-    flat, thread = by_surface.get(Surface.FLAT), by_surface.get(Surface.THREAD)
+    failed = [result.surface for result in results if result.error is not None]
+    where: dict[Surface, str] = {each.surface: each.session_id for each in plans}
+    landed = {surface: _is_flagged(one, surface) or surface not in failed for surface in where}
     books.flag(
         conn,
         one.id,
-        flat_session=None if flat is None else flat.session_id,
-        thread_session=None if thread is None else thread.session_id,
-        flat_seeded=landed[Surface.FLAT],
-        thread_seeded=landed[Surface.THREAD],
+        flat_session=where.get(Surface.FLAT),
+        thread_session=where.get(Surface.THREAD),
+        flat_seeded=landed.get(Surface.FLAT),
+        thread_seeded=landed.get(Surface.THREAD),
     )
 
 
-def _tell(one: Delivered, result: Result) -> None:
-    facts = {
-        "job": one.job,
-        "delivery": one.id,
-        "surface": result.surface.value,
-        "session": result.session_id,
-    }
-    if result.error is None:
-        log.info("A brief was seeded.", extra={"action": "brief_seeded", **facts})
-        return
+def _tell(one: Delivered, results: Sequence[Result]) -> None:
+    for result in results:
+        if result.error is not None:
+            _warn(one, result, result.error)
+        elif log.isEnabledFor(logging.INFO):
+            log.info("A brief was seeded.", extra={"action": "brief_seeded", **_facts(one, result)})
+
+
+def _warn(one: Delivered, result: Result, error: str) -> None:
     log.warning(
         "The brief of job %s (delivery %s) could not be seeded on its %s surface, session %s; it is tried again: %s",
         one.job,
         one.id,
         result.surface.value,
         result.session_id,
-        result.error,
-        extra={"action": "seed_failed", **facts, "error": result.error},
+        error,
+        extra={"action": "seed_failed", "error": error, **_facts(one, result)},
     )
+
+
+def _facts(one: Delivered, result: Result) -> dict[str, object]:
+    return {"job": one.job, "delivery": one.id, "surface": result.surface.value, "session": result.session_id}
 
 
 def _when(one: Delivered, at: datetime) -> datetime:
