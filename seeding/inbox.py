@@ -74,6 +74,10 @@ class Inbox:
         A redelivery, an edit without a change, another bot and the second event kind of one post start nothing
         anew; what a second event kind adds ("it mentions us") is merged. A stranger's words are not stored.
         """
+        if not inbound.address.message:
+            # It could not be told from its own repetition, and refusing it would make the platform repeat it.
+            log.warning("A message without an id is dropped.", extra={"action": "nameless_dropped", **_facts(inbound)})
+            return
         standing = self._standing(inbound)
         if standing is Standing.BOT:
             log.debug("Another bot is not heard.", extra={"action": "bot_dropped", **_facts(inbound)})
@@ -123,8 +127,7 @@ _RETEXT = update(turns).where(turns.c.inbound_id == bindparam("which")).values(t
 def store(conn: Connection, inbound: Inbound, standing: Standing, *, at: datetime) -> bool:
     """Write a message down, once. True if there is something new in it."""
     address = inbound.address
-    if not address.message:
-        raise ValueError("a message without an id cannot be kept apart from others")
+    assert address.message is not None
     row = _find(conn, address, address.message)
     if row is None:
         _insert(conn, inbound, address.message, standing, at=at)

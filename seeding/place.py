@@ -72,9 +72,9 @@ class Placer:
         if row is None:
             return None
         inbound = from_payload(row.payload)
-        address = inbound.address
         self._take_as_receipt(conn, inbound, rules, at=at)
-        self._seeder.seed_before_routing(conn, address.account, address.chat, at=at)
+        for chat in chats_meant(inbound):
+            self._seeder.seed_before_routing(conn, inbound.address.account, chat, at=at)
         match = self._match(conn, inbound, rules, at=at)
         if not self._wakes(conn, inbound, rules, match):
             _ignore(conn, row, inbound, at=at)
@@ -181,6 +181,12 @@ class Placer:
         if old is not None:
             since = late.last_words_at(conn, old) or since
         return late.briefs_for_user(conn, address, rules, inbound.author.id, key, since=since)
+
+
+def chats_meant(inbound: Inbound) -> tuple[str, ...]:
+    """Return the chats whose briefs a message may be about: its own, and the one that its thread copies."""
+    copied = () if inbound.copied_root is None else (inbound.copied_root[0],)
+    return tuple(dict.fromkeys((inbound.address.chat, *copied)))
 
 
 def _of_flat(conn: Connection, key: SessionKey) -> Sequence[Undiscussed]:

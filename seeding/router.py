@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
 from sqlalchemy import Connection, bindparam, select
 
@@ -13,7 +14,7 @@ from seeding.inbox import COMMAND, InboundState
 from seeding.model import ChatRules
 from seeding.outgoing import reply_address
 from seeding.payload import from_payload
-from seeding.place import Placer
+from seeding.place import Placer, chats_meant
 from seeding.ports import Commands, Outbox, Rulebook, Store
 from seeding.waiting import Bell
 from state.clock import Monotonic, Now, Sleep
@@ -97,10 +98,14 @@ class Router:
             if (account, chat) not in self._busy:
                 task = asyncio.create_task(self._serve((account, chat)), name=f"route {account} {chat}")
                 self._busy[account, chat] = task
-                task.add_done_callback(lambda _, chat=(account, chat): self._end(chat))  # type: ignore[misc]
+                task.add_done_callback(partial(self._end, (account, chat)))
 
-    def _end(self, chat: Chat) -> None:
+    def _end(self, chat: Chat, task: asyncio.Task[None]) -> None:
         self._busy.pop(chat, None)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # not even the failure could be written down: it waits for the next message or start
+            log.error("A message's end was not stored.", exc_info=error, extra={"action": "routing_unsettled"})
+            return
         self.wake()
 
     async def _serve(self, chat: Chat) -> None:
@@ -128,7 +133,8 @@ class Router:
             )
 
     async def _route(self, inbound_id: InboundId, inbound: Inbound, rules: ChatRules, facts: dict[str, object]) -> None:
-        await self._wait_for_briefs(inbound.address.account, inbound.address.chat)
+        for chat in chats_meant(inbound):
+            await self._wait_for_briefs(inbound.address.account, chat)
         at = self._now()
         routed = await self._db.write(lambda conn: self._placer.route(conn, inbound_id, rules, at=at))
         if routed is None:
