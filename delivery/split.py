@@ -1,6 +1,6 @@
 """Cut a stream of pieces into parts: at a block's end if that can be, else at a line's, else at a space.
 
-Pure. A piece is the smallest thing that is moved about: a word, or a stretch of a very long one that ends between
+Pure. A piece is the smallest thing that is moved about: a few words, or a stretch of a very long one that ends between
 two characters as a reader counts them. What a platform's limit means is the writer's business.
 """
 
@@ -93,42 +93,44 @@ def _best_cut(pieces: Sequence[Ranked], begin: int, end: int, sizes: Sequence[fl
 
 def utf16_units(text: str) -> int:
     """Return the length of a text as Telegram counts it."""
-    return len(text) + sum(char > "\uffff" for char in text) if not text.isascii() else len(text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def stretches(word: str) -> Iterator[str]:
-    """Cut a long word into stretches of at most LONGEST_PIECE units, between characters as a reader counts them."""
-    if utf16_units(word) <= LONGEST_PIECE:
-        yield word
-        return
-    start, units = 0, 0
-    for begin, end in _clusters(word):
-        size = utf16_units(word[begin:end])
-        if units + size > LONGEST_PIECE and begin > start:
-            yield word[start:begin]
-            start, units = begin, 0
-        units += size
-    yield word[start:]
+    """Cut a long word into stretches of at most LONGEST_PIECE units, between characters as a reader counts them.
+
+    A character of a reader that is longer than half of that (accents piled up) is cut too.
+    """
+    start = 0
+    while start < len(word):
+        end = min(len(word), start + LONGEST_PIECE)
+        if utf16_units(word[start:end]) > LONGEST_PIECE:
+            end = start + LONGEST_PIECE // 2
+        if end < len(word):
+            end = _last_boundary(word, start, end)
+        yield word[start:end]
+        start = end
 
 
-def _clusters(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of grapheme clusters, near enough to Unicode's rules; none over LONGEST_PIECE / 2."""
-    begin, flags = 0, 0
-    for at in range(1, len(text) + 1):
-        flags = flags + 1 if _is_flag(text[at - 1]) else 0
-        if at == len(text) or at - begin >= LONGEST_PIECE // 2 or not _is_joined(text, at, flags):
-            yield begin, at
-            begin, flags = at, 0
+def _last_boundary(text: str, start: int, end: int) -> int:
+    """Return the last place in (start, end] between two characters as a reader counts them, else `end`."""
+    for at in range(end, start + (end - start) // 2, -1):
+        if not _is_joined(text, start, at):
+            return at
+    return end
 
 
-def _is_joined(text: str, at: int, flags: int) -> bool:
-    """Say whether the characters before and at `at` belong together; `flags`: flag letters just before, in a row."""
+def _is_joined(text: str, start: int, at: int) -> bool:
+    """Say whether the characters before and at `at` belong together, near enough to Unicode's rules."""
     before, after = text[at - 1], text[at]
-    if before < "\u0300" and after < "\u0300":
-        return before == "\r" and after == "\n"
     if is_extender(after) or before == _ZWJ:
         return True
-    return (_is_flag(after) and flags % 2 == 1) or (_is_jamo(before) and _is_jamo(after))
+    if _is_flag(after) and _is_flag(before):
+        run = at
+        while run > start and _is_flag(text[run - 1]):
+            run -= 1
+        return (at - run) % 2 == 1
+    return _is_jamo(before) and _is_jamo(after)
 
 
 def is_extender(char: str) -> bool:

@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from markdown_it.token import Token
 
@@ -24,7 +23,7 @@ def read_inline(tokens: Sequence[Token], places: Sequence[tuple[int, int]], ids:
     reader = _Reader(places, ids)
     for token in tokens:
         reader.read(token)
-    return tuple(tuple(line) for line in reader.lines)
+    return reader.finish()
 
 
 class _Reader:
@@ -36,11 +35,15 @@ class _Reader:
         self.ids = ids
         self.latest = 0
         self.opened_at: int | None = None
+        self.held: list[str] = []
+        self.held_marks: tuple[Mark, ...] = ()
+        self.held_start = self.held_cut = self.held_end = 0
 
     def read(self, token: Token) -> None:
         start = self._offset(token)
         match token.type:
             case "softbreak" | "hardbreak":
+                self._flush()
                 self.lines.append([])
             case "link_open":
                 self._open(MarkKind.LINK, str(token.attrs.get("href", "")), start)
@@ -55,6 +58,10 @@ class _Reader:
                 self.open.pop()
             case _:
                 self._text(token.content, start)
+
+    def finish(self) -> tuple[TextLine, ...]:
+        self._flush()
+        return tuple(tuple(line) for line in self.lines)
 
     def _offset(self, token: Token) -> int:
         position = int(token.meta.get("at", 0))
@@ -81,12 +88,21 @@ class _Reader:
                 under.append(mark)
         cut = start if self.opened_at is None else self.opened_at
         self.opened_at = None
-        span = Span(text=text, marks=(*under, *marks), start=start, cut=cut)
-        before = self.lines[-1][-1] if self.lines[-1] else None
-        if before is not None and before.marks == span.marks and before.start + len(before.text) == cut:
-            self.lines[-1][-1] = replace(before, text=before.text + text)  # an asterisk that marks nothing
+        marks = (*under, *marks)
+        if self.held and self.held_marks == marks and self.held_end == cut:
+            self.held.append(text)  # after an asterisk that marks nothing, and the like
         else:
+            self._flush()
+            self.held, self.held_marks, self.held_start, self.held_cut = [text], marks, start, cut
+        self.held_end = start + len(text)
+
+    def _flush(self) -> None:
+        """End the run of text that may still grow."""
+        if self.held:
+            text = "".join(self.held)
+            span = Span(text=text, marks=self.held_marks, start=self.held_start, cut=self.held_cut)
             self.lines[-1].append(span)
+            self.held = []
 
     def _image(self, token: Token, start: int) -> None:
         """A picture's address becomes a link under its description: neither platform shows it in a text."""

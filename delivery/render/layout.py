@@ -30,6 +30,9 @@ MAX_DEPTH = 5
 LONGEST_HEADER = 400
 """Characters of a table's first two lines that a part beginning inside the table may repeat."""
 
+FEW_WORDS = 48
+"""Characters of a piece of several words; the end of a full part wastes up to so many."""
+
 LONGEST_LINK = 2_000
 """Characters of the longest address that is put under a word; a longer one is written out."""
 
@@ -71,7 +74,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A word with the spaces after it; `cut` is where the source is cut if a part begins with it."""
+    """A few words with the spaces after them; `cut` is where the source is cut if a part begins with it."""
 
     text: str
     marks: tuple[Mark, ...]
@@ -263,10 +266,23 @@ def _ticks(lines: Iterable[Span]) -> int:
 
 
 def _words(text: str) -> Iterator[str]:
+    """Give a text in pieces: a few words each, cut after spaces; stretches of what has none."""
     if not text:
         yield ""
+    held: list[str] = []
+    length = 0
     for match in _WORDS.finditer(text):
-        yield from stretches(match.group())
+        word = match.group()
+        if held and (length + len(word) > FEW_WORDS or is_extender(word[0])):
+            yield "".join(held)
+            held, length = [], 0
+        if len(word) > FEW_WORDS:
+            yield from stretches(word)
+        else:
+            held.append(word)
+            length += len(word)
+    if held:
+        yield "".join(held)
 
 
 def _rank(before: tuple[str, tuple[Mark, ...]], word: str, marks: tuple[Mark, ...]) -> Rank:

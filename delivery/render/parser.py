@@ -17,6 +17,9 @@ from delivery.render.rescue import put_back
 MAX_NESTING = 60
 """Levels of quotes and lists (a list counts twice) that are understood; what is deeper is shown as it was typed."""
 
+MAX_BRACKETS = 4_000
+"""Opening brackets in one paragraph up to which its links are read."""
+
 
 class _PositionedState(StateInline):
     """Notes on every inline token where it begins."""
@@ -36,12 +39,20 @@ class _PositionedState(StateInline):
         return token
 
 
-class _PositionedInline(ParserInline):
-    """The inline parser over a state that notes positions."""
+class _Inline(ParserInline):
+    """The inline parser, with a bound on what it spends on brackets, over a state of the given type."""
+
+    def __init__(self, state_type: type[StateInline], left_out: tuple[str, ...]) -> None:
+        super().__init__()
+        self.state_type = state_type
+        self.ruler.disable(["html_inline", "linkify", *left_out])
 
     def parse(self, src: str, md: MarkdownIt, env: EnvType, tokens: list[Token]) -> list[Token]:
-        state = _PositionedState(src, md, env, tokens)
-        self.tokenize(state)
+        # An opening bracket without its end costs 40 microseconds: a paragraph full of them is shown as typed.
+        is_bounded = src.count("[") <= MAX_BRACKETS
+        parser = self if is_bounded else _Inline(self.state_type, ("link", "image"))
+        state = self.state_type(src, md, env, tokens)
+        parser.tokenize(state)
         for rule in self.ruler2.getRules(""):
             rule(state)
         return state.tokens
@@ -51,7 +62,8 @@ def make_parser() -> MarkdownIt:
     """Return a parser for briefs: CommonMark, tables and strikethrough, no HTML, nothing lost."""
     options = {"html": False, "maxNesting": MAX_NESTING, "inline_definitions": True, "store_labels": True}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
-    parser.disable(["html_inline", "html_block", "linkify"])
+    parser.disable(["html_block", "linkify"])
+    parser.inline = _Inline(StateInline, ())
     parser.core.ruler.push("put_back", put_back)
     return parser
 
@@ -59,6 +71,6 @@ def make_parser() -> MarkdownIt:
 def make_positioned_parser() -> MarkdownIt:
     """Return the same parser, which also notes where each inline token begins; its tokens cannot be rendered."""
     parser = make_parser()
-    parser.inline = _PositionedInline()
+    parser.inline = _Inline(_PositionedState, ())
     # The two rules that join neighbouring texts would forget where the second one began.
-    return parser.disable(["html_inline", "linkify", "fragments_join", "text_join"])
+    return parser.disable(["fragments_join", "text_join"])

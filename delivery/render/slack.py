@@ -136,30 +136,27 @@ class SlackWriter:
         self.dedent = indent if self.dedent is None else min(self.dedent, indent)
         quote = "> " + "\u203a " * (line.quote - 1) if line.quote else ""
         marker = " " * (indent - self.dedent) + line.marker if piece.is_first else ""
-        self._write(quote + marker + ("#" * line.level + " " if line.level else ""))
+        # After the sign of an inner quote a heading's signs would be text.
+        heading = "#" * line.level + " " if line.level and line.quote < 2 else ""
+        self._write(quote + marker + heading)
 
     def _add_text(self, piece: Piece, *, is_first: bool) -> None:
         marks = piece.marks
-        is_code = any(mark.kind is MarkKind.CODE for mark in marks)
+        kinds = {mark.kind for mark in marks}
+        is_code = MarkKind.CODE in kinds
         core = piece.text if is_code else piece.text.strip()
         if not core:
             self.spaces += piece.text
             return
-        lead = "" if is_code or is_first else piece.text[: piece.text.index(core[0])]
-        kept = _common(self.open, marks)
-        self._close_marks(kept)
-        spaces, self.spaces = self.spaces + lead, "" if is_code else _tail(piece.text)
-        self._write(spaces)
-        for mark in marks[kept:]:
+        lead, _, tail = ("", "", "") if is_code else piece.text.partition(core)
+        self._close_marks(_common(self.open, marks))
+        # Spaces stand outside of marks: `** bold**` is none. At the start of a line they would mean code.
+        self._write(self.spaces if is_first else self.spaces + lead)
+        self.spaces = tail
+        for mark in marks[len(self.open) :]:
             self._open_mark(mark)
-        if is_code:
-            self._write(core)
-        else:
-            is_lone = bool(spaces) and bool(self.spaces)
-            kinds = {mark.kind for mark in marks}
-            self._write(
-                escape(core, at_start=is_first, is_lone=is_lone, in_link=MarkKind.LINK in kinds, level=piece.line.level)
-            )
+        level = piece.line.level
+        self._write(core if is_code else escape(core, at_start=is_first, in_link=MarkKind.LINK in kinds, level=level))
 
     def _open_mark(self, mark: Mark) -> None:
         if mark.kind is MarkKind.LINK and self.chunks and self.chunks[-1].endswith("!"):
@@ -226,10 +223,6 @@ def _common(opened: Sequence[Mark], marks: Sequence[Mark]) -> int:
     while kept < min(len(opened), len(marks)) and opened[kept] == marks[kept]:
         kept += 1
     return kept
-
-
-def _tail(text: str) -> str:
-    return text[len(text.rstrip()) :]
 
 
 def _opener(mark: Mark) -> str:

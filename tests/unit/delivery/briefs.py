@@ -76,6 +76,9 @@ def _block(draw: st.DrawFn, depth: int = 0) -> str:
 briefs = st.lists(_block(), min_size=1, max_size=6).map("\n\n".join)
 """Markdown as a model writes it."""
 
+long_briefs = st.builds(lambda brief, times: "\n\n".join([brief] * times), briefs, st.integers(2, 8))
+"""Briefs that make several parts, at least where the limit is small."""
+
 _NOISE = "ab1 \n\t*_`~[]()<>!@#&;:|\\-+=.\"'é漢😀\u200d\u0301\u200f"
 noise = st.text(alphabet=_NOISE, max_size=120)
 """Text in which anything may be markup."""
