@@ -1,6 +1,7 @@
 """A function on its way through a database thread, and the one that waits for its verdict."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -15,13 +16,14 @@ T = TypeVar("T")
 class Call:
     """One function, its staged outcome, and who hears it. Made by the waiter, filled by the thread."""
 
-    __slots__ = ("_loop", "_ready", "_waiter", "error", "fn", "value")
+    __slots__ = ("_is_settled", "_loop", "_ready", "_waiter", "error", "fn", "value")
 
     def __init__(self, fn: Callable[[Connection], Any], loop: asyncio.AbstractEventLoop | None) -> None:
         self.fn = fn
         self.value: Any = None
         self.error: BaseException | None = None
         self._loop = loop
+        self._is_settled = False
         self._waiter: asyncio.Future[Any] | None = None
         self._ready: threading.Lock | None = None
         if loop is None:
@@ -40,17 +42,17 @@ class Call:
 
     async def verdict(self) -> Any:
         """Wait for the outcome; a cancelled waiter still waits for it, then is cancelled."""
-        waiter = self._waiter
-        assert waiter is not None
+        assert self._waiter is not None and self._loop is not None
         try:
-            return await asyncio.shield(waiter)
+            return await self._waiter
         except asyncio.CancelledError:
-            while not waiter.done():
-                try:
-                    await asyncio.wait((waiter,))
-                except asyncio.CancelledError:
-                    continue
-            waiter.exception()
+            # Our future went with the cancellation; the verdict comes to another one.
+            while not self._is_settled:
+                self._waiter = self._loop.create_future()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((self._waiter,))
+                if self._waiter.done() and not self._waiter.cancelled():
+                    self._waiter.exception()
             raise
 
     def verdict_sync(self) -> Any:
@@ -66,6 +68,7 @@ class Call:
         return self.value
 
     def _settle(self) -> None:
+        self._is_settled = True
         waiter = self._waiter
         if waiter is None or waiter.done():
             return

@@ -72,16 +72,26 @@ class FileGuard:
             return f"it now has {db[2]} hard links" if db[2] else "it was deleted"
         if wal != seen_wal:
             return "its -wal file is another one"
-        return self._overwritten(db)
+        return self._overwritten(seen_db, seen_wal)
 
-    def _overwritten(self, db: Stamp) -> str | None:
-        """Only checkpoints move the modification time, and each is noted by the process that did it."""
+    def _overwritten(self, seen_db: Stamp, seen_wal: Stamp) -> str | None:
+        """Only checkpoints move the modification time, and each is noted by the process that did it.
+
+        A note that is the same before and after a look at the file, and does not fit it, is not
+        explained by a checkpoint that began or ended in between.
+        """
         note = self._note.read()
-        if note is None or note.mtime_ns not in (0, db[3]):
-            return "another file was copied over it"
-        if note.mtime_ns:
-            self.adopt()
-        return None
+        while note is not None:
+            at = os.stat(self._db).st_mtime_ns
+            if note.mtime_ns == 0:
+                return None
+            if note.mtime_ns == at:
+                self._seen = (*seen_db[:3], at), seen_wal
+                return None
+            before, note = note, self._note.read()
+            if note == before:
+                break
+        return "another program changed it (a file was copied over it, or a database tool worked on it)"
 
 
 def _db_stamp(at: os.stat_result) -> Stamp:

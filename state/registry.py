@@ -181,8 +181,11 @@ class Registry:
             self._refuse_second_path(path)
             entry = _Entry(self._open_database(path))
             with self._lock:
-                self._live[path] = entry
-                return self._lend(entry, site)
+                if not self._is_draining:
+                    self._live[path] = entry
+                    return self._lend(entry, site)
+            entry.database.close()
+            raise StateClosedError(path)
         finally:
             self._done(path, mine)
 

@@ -15,6 +15,9 @@ from state.errors import DamagedError, DiskFailedError, DiskFullError, MisuseErr
 BUSY_SECONDS = 5.0
 """How long one BEGIN waits inside SQLite for the lock of another process."""
 
+WAL_BYTES = 4 * 1024 * 1024
+"""What the -wal may hold before it is moved into the database."""
+
 CALL = "hermes_call"
 """The savepoint around each function; no function may touch it."""
 
@@ -185,8 +188,9 @@ def connect_writer(path: Path) -> Link[FencedConnection]:
     raw = connect(path, mode="rw", factory=FencedConnection)
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "wal_autocheckpoint=0"):
         raw.execute(f"PRAGMA {pragma}").fetchall()
-    # The -wal's size then is what is in it, and can be read with the stat that looks at its identity.
-    raw.execute("PRAGMA journal_size_limit=0").fetchall()
+    # The file keeps this size when it begins anew: overwriting is several times faster than appending, and
+    # whatever is larger holds that much that is not yet in the database.
+    raw.execute(f"PRAGMA journal_size_limit={WAL_BYTES}").fetchall()
     if sys.platform == "darwin":
         raw.execute("PRAGMA fullfsync=ON").fetchall()
     raw.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # creates the -wal

@@ -28,6 +28,16 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def to_json(value: Any) -> str:
+    """Return compact JSON in readable letters; half a surrogate pair, as platforms send it, is escaped."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text
+
+
 class Instant(TypeDecorator[datetime]):
     """An aware datetime, stored as BIGINT microseconds since the epoch, read back in UTC."""
 
@@ -50,7 +60,7 @@ class JsonText(TypeDecorator[Any]):
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:
         if value is None:
             return None
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return to_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:
         return None if value is None else json.loads(value)

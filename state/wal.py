@@ -9,9 +9,9 @@ from pathlib import Path
 from state.identity import FileGuard
 from state.note import NoteFile
 from state.readers import Gate
+from state.sqlite import WAL_BYTES
 
 MEGABYTE = 1024 * 1024
-PASSIVE_AT = 4 * MEGABYTE
 TRUNCATE_AT = 16 * MEGABYTE
 
 log = logging.getLogger(__name__)
@@ -26,21 +26,21 @@ class WalKeeper:
         self._note = note
         self._guard = guard
         self._gate = gate
-        self._next = PASSIVE_AT
+        self._next = WAL_BYTES
 
     def after_batch(self, wal_size: int) -> None:
-        """Checkpoint if the -wal has grown by another 4 MB; from 16 MB on with the readers held back."""
-        if wal_size < self._next:
-            if wal_size < PASSIVE_AT:
-                self._next = PASSIVE_AT
-            return
-        if wal_size < TRUNCATE_AT:
-            self._checkpoint("PASSIVE")
-        else:
-            with self._gate.closed():
-                self._checkpoint("TRUNCATE")
-        # A reader in another process may have kept some of it: not again before it has grown further.
-        self._next = wal_size + PASSIVE_AT
+        """Checkpoint if the -wal holds more than 4 MB; from 16 MB on with the readers held back."""
+        if wal_size <= WAL_BYTES:
+            self._next = WAL_BYTES
+        elif wal_size > self._next:
+            # A reader may keep it from beginning anew: not again before it has grown further.
+            self._next = wal_size + WAL_BYTES
+            if wal_size < TRUNCATE_AT:
+                self._next = min(self._next, TRUNCATE_AT)
+                self._checkpoint("PASSIVE")
+            else:
+                with self._gate.closed():
+                    self._checkpoint("TRUNCATE")
 
     def finish(self) -> None:
         """Move everything into the database before the last connection closes."""

@@ -1,11 +1,13 @@
 """A database file that is moved, copied over or swapped while it is open, and files that are not opened at all."""
 
+import asyncio
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,6 +102,23 @@ async def test_our_own_checkpoints_are_no_replacement(db: Database) -> None:
         await db.write(add("x" * 5_000_000))
         await db.write(lambda c: c.exec_driver_sql("DELETE FROM notes") and None)
     assert db.healthy is None
+
+
+async def test_a_look_in_the_middle_of_a_checkpoint_sees_no_replacement(db: Database) -> None:
+    stop = threading.Event()
+    seen: list[bool] = []
+
+    def look() -> None:
+        while not stop.is_set():
+            seen.append(db.is_replaced())
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    for n in range(12):
+        await db.write(add(f"{n}" + "x" * 3_000_000))
+    stop.set()
+    await asyncio.to_thread(looker.join)
+    assert not any(seen)
 
 
 CHECKPOINTS = """

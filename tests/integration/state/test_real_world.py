@@ -1,6 +1,5 @@
 """What went wrong in other programs' stores, and must not here."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -79,19 +78,15 @@ def test_what_the_command_line_adds_survives_what_the_daemon_saves(path: Path) -
 
 
 WRITES_200 = """
-    import json, sys, time
+    import sys
     from pathlib import Path
     from statebed import add, open_database
     db = open_database(Path(sys.argv[1]))
     print("open", flush=True)
     sys.stdin.readline()
-    took = []
     for n in range(200):
-        t = time.perf_counter()
         db.write_sync(add(f"{sys.argv[2]}-{n}"))
-        took.append(time.perf_counter() - t)
     db.close()
-    print(json.dumps(sorted(took)[-3]))
 """
 
 
@@ -113,8 +108,6 @@ def test_seven_programs_that_write_while_one_holds_the_lock_for_2_s_all_get_thro
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    outs = [process.communicate() for process in processes]
+    assert [process.communicate()[1] for process in processes] == [""] * writers
     holder.communicate()
-    assert [err for _, err in outs] == [""] * writers
     assert len(on_disk(path)) == writers * 200
-    assert max(json.loads(out) for out, _ in outs) < 5
