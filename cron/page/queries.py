@@ -97,9 +97,9 @@ def sessions(conn: Connection, *, most: int) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPage:
-    """Some turns in a row, oldest first; `has_older` tells whether there are more before them."""
+    """Rows of `turns` (id, role, text, at, origin, author, job), oldest first; `has_older`: more lie before them."""
 
-    turns: Sequence[Row[Any]]
+    turns: Sequence[Any]
     has_older: bool
 
 
