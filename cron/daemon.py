@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,9 +21,10 @@ from cron.runner import Runner
 from cron.schedule import ScheduleError
 from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
-from delivery.chats import UP, follow_move, gate
+from delivery.chats import follow_move, found_places
 from delivery.directory import DirectoryKeeper
 from delivery.dispatcher import Dispatcher
+from delivery.model import Address
 from delivery.ports import AccountDown
 from delivery.rows import DeliverySummary
 from seeding.inbox import Inbox, places_to_read
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 RETRY_SEEDS_EVERY = 15.0  # seconds
 RESOLVE_EVERY = 300.0  # seconds between two looks at which chats the targets name
 ANSWER_GRACE = 10.0  # seconds that an agent has to finish an answer after SIGTERM
+GAP_MARGIN = timedelta(hours=1)
 SEND_GRACE = 20.0  # seconds that sends have to finish after SIGTERM
 
 
@@ -95,6 +97,7 @@ class Daemon:
         """Live until `stop` is set or a part breaks; return the exit code."""
         parts = self._parts
         await parts.keeper.prepare()
+        parts.rulebook.remember(await parts.db.read(found_places))
         await self._apply_jobs(parts.current())
         running = self._begin(dispatcher=parts.dispatcher.run(), seeds=self._retry_seeds())
         # Before anything is planned: what an earlier daemon left composing would stand in the way.
@@ -166,11 +169,16 @@ class Daemon:
     def account_changed(self, account: str) -> None:
         """Hear from the keeper that an account came up or went down."""
         self._parts.dispatcher.wake()
-        self._spawn(self._meet(account))
 
     def chat_moved(self, account: str, old: str, new: str) -> None:
         """Hear from a platform that a chat has a new id: everything that waits or answers there follows."""
+        self._parts.rulebook.moved(account, old, new)
         self._spawn(self._follow(account, old, new))
+
+    def chat_followed(self, account: str, old: str, new: str) -> None:
+        """Hear that a move is stored already: only the rules have to follow."""
+        self._parts.rulebook.moved(account, old, new)
+        self._parts.dispatcher.wake()
 
     async def _follow(self, account: str, old: str, new: str) -> None:
         parts, at = self._parts, self._now()
@@ -180,25 +188,39 @@ class Daemon:
         parts.dispatcher.wake()
         await parts.rulebook.refresh(account)
 
-    async def _meet(self, account: str) -> None:
-        """After a start or a gap: find its chats, then read what people wrote while nobody listened."""
+    async def before_listening(self, account: str) -> None:
+        """Know an account's chats before anybody there is heard: else they would be strangers.
+
+        Where to read back is noted now, too: what is heard from here on would hide what was missed before.
+        """
+        await self._parts.rulebook.refresh(account)
+        self._spawn(self._catch_up(account, await self._places(account)))
+
+    def gap(self, account: str) -> None:
+        """Hear from a platform that nobody listened for a while, in which people may have written."""
+        self._spawn(self._after_gap(account))
+
+    async def _after_gap(self, account: str) -> None:
+        """What is heard again already must not hide what was missed: read back a while longer."""
+        places = [(address, since - GAP_MARGIN) for address, since in await self._places(account)]
+        await self._catch_up(account, places)
+
+    async def _places(self, account: str) -> Sequence[tuple[Address, datetime]]:
+        at = self._now()
+        return await self._parts.db.read(lambda conn: places_to_read(conn, account, at=at))
+
+    async def _catch_up(self, account: str, places: Sequence[tuple[Address, datetime]]) -> None:
         parts = self._parts
-        if (await parts.db.read(lambda conn: gate(conn, account, None))).account != UP:
-            return
         await parts.directory.refresh(account)
-        await parts.rulebook.refresh(account)
         platform = parts.platforms.live.get(account)
         if platform is None:
             return
-        at = self._now()
-        places = await parts.db.read(lambda conn: places_to_read(conn, account, at=at))
         try:
             for address, since in places:
                 await platform.catch_up(address, since, parts.inbox.hear)
         except AccountDown as down:
-            log.info(
-                "Catching up ended.", extra={"action": "catch_up_ended", "account": account, "reason": down.reason}
-            )
+            facts = {"action": "catch_up_ended", "account": account, "reason": down.reason}
+            log.info("Catching up ended.", extra=facts)
 
     # --- config ---------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """What jobs.yaml says of each chat, found by the chat's real id: targets are resolved when accounts are up."""
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from cron.model import AccountKind, AccountSpec, Config, Everyone, TargetSpec
 from delivery.model import Address
 from delivery.ports import AccountDown, Platform, TargetUnresolved
-from delivery.targets import LOCAL, TargetError
+from delivery.targets import LOCAL, TargetError, format_target
 from seeding.model import ChatRules, Listen, SessionScope
 
 log = logging.getLogger(__name__)
@@ -28,11 +29,13 @@ class JobRulebook:
     def __init__(self, *, config: Callable[[], Config], platforms: Callable[[], Mapping[str, Platform]]) -> None:
         self._config = config
         self._platforms = platforms
+        self._spots: dict[str, _Place] = {}  # where each target text was found, the last time that it could be asked
         self._known: dict[_Place, _Known] = {}
 
     def for_chat(self, address: Address) -> ChatRules:
         """Return the rules of the topic if a target names it, else of the chat, else the account's."""
-        known = self._known.get((address.account, address.chat, address.topic)) or self._of_chat(address)
+        everything = self._known
+        known = everything.get((address.account, address.chat, address.topic)) or _of_chat(everything, address)
         account = self._config().accounts.get(address.account)
         allow, everyone = _allowed(account)
         if address.account == LOCAL:  # the page's own people; it always listens
@@ -46,19 +49,39 @@ class JobRulebook:
             has_threads=account is None or account.kind is not AccountKind.TELEGRAM,  # there, an answer quotes
         )
 
+    def remember(self, spots: Mapping[str, tuple[str, str, str | None]]) -> None:
+        """Take over where targets (as text) were found before this start: (account, chat, topic).
+
+        Until the platform can be asked, people in those chats are heard all the same.
+        """
+        self._spots = dict(spots) | self._spots
+        self._apply()
+
     async def refresh(self, account: str | None = None) -> None:
         """Resolve every target of the file (or of one account) to the chat that it names now."""
+        for spec, _ in self._targets():
+            if account is None or spec.target.account == account:
+                await self._find(spec)
+        self._apply()
+
+    def moved(self, account: str, old: str, new: str) -> None:
+        """Let the rules of a chat follow it to its new id at once: people go on writing there."""
+        for text, (of, chat, topic) in self._spots.items():
+            if (of, chat) == (account, old):
+                self._spots[text] = (of, new, topic)
+        self._apply()
+
+    def _targets(self) -> list[tuple[TargetSpec, bool]]:
+        """Return every target of the file, and whether an enabled job delivers there."""
         config = self._config()
         delivered = {text for job in config.jobs.values() if job.enabled for text in job.deliver}
+        found = []
         for text in dict.fromkeys([*config.targets, *sorted(delivered)]):
-            try:
-                spec = config.target(text)
-            except TargetError:
-                continue  # `check` has said so
-            if account is None or spec.target.account == account:
-                await self._learn(spec, is_delivered_to=text in delivered)
+            with contextlib.suppress(TargetError):  # `check` has said so
+                found.append((config.target(text), text in delivered))
+        return found
 
-    async def _learn(self, spec: TargetSpec, *, is_delivered_to: bool) -> None:
+    async def _find(self, spec: TargetSpec) -> None:
         platform = self._platforms().get(spec.target.account)
         if platform is None:
             return
@@ -69,22 +92,31 @@ class JobRulebook:
                 "A target cannot be found yet.",
                 extra={"action": "target_unresolved", "target": spec.to, "reason": error.reason},
             )
-            return
-        place = (address.account, address.chat, address.topic)
-        before = self._known.get(place)
-        self._known[place] = _Known(
-            listen=Listen(str(spec.listen)),
-            sessions=SessionScope(str(spec.sessions)),
-            is_delivered_to=is_delivered_to or (before is not None and before.is_delivered_to),
-        )
+        else:
+            self._spots[format_target(spec.target)] = (address.account, address.chat, address.topic)
 
-    def _of_chat(self, address: Address) -> _Known | None:
-        """The rules of any topic of the chat hold for its other topics too, as far as hearing goes."""
-        whole = self._known.get((address.account, address.chat, None))
-        if whole is not None:
-            return whole
-        parts = [known for place, known in self._known.items() if place[:2] == (address.account, address.chat)]
-        return next((known for known in parts if known.is_delivered_to), parts[0] if parts else None)
+    def _apply(self) -> None:
+        """Build the rules anew from the file and what is known of its places. One assignment: others read meanwhile."""
+        known: dict[_Place, _Known] = {}
+        for spec, is_delivered_to in self._targets():
+            place = self._spots.get(format_target(spec.target))
+            if place is not None:
+                before = known.get(place)
+                known[place] = _Known(
+                    listen=Listen(str(spec.listen)),
+                    sessions=SessionScope(str(spec.sessions)),
+                    is_delivered_to=is_delivered_to or (before is not None and before.is_delivered_to),
+                )
+        self._known = known
+
+
+def _of_chat(everything: Mapping[_Place, _Known], address: Address) -> _Known | None:
+    """The rules of any topic of the chat hold for its other topics too, as far as hearing goes."""
+    whole = everything.get((address.account, address.chat, None))
+    if whole is not None:
+        return whole
+    parts = [known for place, known in everything.items() if place[:2] == (address.account, address.chat)]
+    return next((known for known in parts if known.is_delivered_to), parts[0] if parts else None)
 
 
 def _allowed(account: AccountSpec | None) -> tuple[frozenset[str] | None, bool]:

@@ -171,6 +171,7 @@ def _wire(
         sleep=sleep,
         monotonic=monotonic,
         changed=daemon.account_changed,
+        before_listening=daemon.before_listening,
         jitter=_jitter,
     )
     daemon.join(
@@ -219,7 +220,7 @@ def _make_platform(
             now=system_now,
             monotonic=system_monotonic,
             sleep=system_sleep,
-            on_gap=daemon.account_changed,
+            on_gap=daemon.gap,
             on_chat_moved=daemon.chat_moved,
         )
     from delivery.platforms.telegram import TelegramPlatform
@@ -230,7 +231,14 @@ def _make_platform(
         token=spec.token or "",
         base_url=spec.base_url,
         workspace=workspace,
-        directory=StoredChats(db=db, account=spec.name, settlement=seeder, now=system_now, changed=daemon.delivered),
+        directory=StoredChats(
+            db=db,
+            account=spec.name,
+            settlement=seeder,
+            now=system_now,
+            changed=daemon.delivered,
+            followed=daemon.chat_followed,
+        ),
         now=system_now,
         monotonic=system_monotonic,
         sleep=system_sleep,

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
 from sqlalchemy import Connection
@@ -19,6 +19,10 @@ STEADY = timedelta(minutes=1)
 
 Jitter = Callable[[timedelta], timedelta]
 """Returns a wait near the one given, so that many accounts do not come back in the same instant."""
+
+
+async def _nothing(name: str) -> None:
+    """Nobody has to know anything first."""
 
 
 class AccountKeeper:
@@ -38,10 +42,14 @@ class AccountKeeper:
         sleep: Sleep,
         monotonic: Monotonic,
         changed: Callable[[str], None],
+        before_listening: Callable[[str], Awaitable[None]] = _nothing,
         jitter: Jitter = lambda wait: wait,
         log: logging.Logger | None = None,
     ) -> None:
-        """`changed` is the dispatcher's `wake`, and whoever else cares."""
+        """Take the parts; nothing runs before `run` or `keep`.
+
+        `changed` is the dispatcher's `wake`, and whoever else cares. `before_listening` is awaited once connected.
+        """
         self._db = db
         self._platforms = platforms
         self._hear = hear
@@ -49,6 +57,7 @@ class AccountKeeper:
         self._sleep = sleep
         self._monotonic = monotonic
         self._changed = changed
+        self._before_listening = before_listening
         self._jitter = jitter
         self._log = log or logging.getLogger(__name__)
         self._doubts: dict[str, asyncio.Future[str]] = {}
@@ -76,6 +85,7 @@ class AccountKeeper:
             began = self._monotonic()
             try:
                 await self.connect_once(name)
+                await self._before_listening(name)
                 await self._listen(name)
                 reason = "it stopped listening"
             except AccountDown as down:

@@ -6,9 +6,9 @@ Functions on a Connection, for `db.write` and `db.read`. A wait that a platform 
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
-from delivery.model import DeliveryState, PartState
+from delivery.model import DeliveryKind, DeliveryState, PartState
 from delivery.ports import FollowsMoves, Settlement
 from delivery.rows import (
     DELIVERIES,
@@ -221,6 +221,21 @@ def stored_workspaces(conn: Connection) -> dict[str, str]:
     """Return the workspace that each account had when it was last connected, for presetting at start."""
     known = select(ACCOUNTS.c.name, ACCOUNTS.c.workspace).where(ACCOUNTS.c.workspace.is_not(None))
     return {row.name: row.workspace for row in conn.execute(known)}
+
+
+def found_places(conn: Connection) -> dict[str, tuple[str, str, str | None]]:
+    """Return where each target text was found the last time, as (account, chat, topic); moves followed."""
+    newest = (
+        select(func.max(DELIVERIES.c.seq))
+        .where(DELIVERIES.c.chat.is_not(None), DELIVERIES.c.kind == DeliveryKind.BRIEF)
+        .group_by(DELIVERIES.c.place)
+    )
+    rows = conn.execute(
+        select(DELIVERIES.c.place, DELIVERIES.c.account, DELIVERIES.c.chat, DELIVERIES.c.topic).where(
+            DELIVERIES.c.seq.in_(newest)
+        )
+    ).all()
+    return {row.place: (row.account, current_chat(conn, row.account, row.chat), row.topic) for row in rows}
 
 
 def unresolved(conn: Connection, account: str, *, at: datetime) -> tuple[list[str], datetime | None]:

@@ -15,7 +15,7 @@ from seeding.model import ChatRules
 from seeding.payload import from_payload, to_payload
 from seeding.ports import Rulebook, Store
 from state.clock import Now
-from state.schema import deliveries, turns
+from state.schema import deliveries, receipts, turns
 from state.schema import inbound as table
 
 log = logging.getLogger(__name__)
@@ -248,22 +248,27 @@ _RECENT = (
         deliveries.c.workspace,
         deliveries.c.chat,
         deliveries.c.chat_kind,
+        deliveries.c.created_at,
         deliveries.c.thread,
-        func.max(deliveries.c.created_at).label("posted_at"),
+        receipts.c.message,
     )
+    .join(receipts, receipts.c.delivery_id == deliveries.c.id)
     .where(
         deliveries.c.account == bindparam("account"),
         deliveries.c.kind == DeliveryKind.BRIEF.value,
         deliveries.c.chat.is_not(None),
         deliveries.c.created_at >= bindparam("since"),
     )
-    .group_by(deliveries.c.workspace, deliveries.c.chat, deliveries.c.chat_kind, deliveries.c.thread)
+    .order_by(deliveries.c.seq.desc(), receipts.c.n)
+    .limit(1_000)
 )
 _LAST_HEARD = (
     select(table.c.chat, func.max(table.c.at).label("last"))
     .where(table.c.account == bindparam("account"))
     .group_by(table.c.chat)
 )
+THREADS_READ = 60
+"""How many threads are read after a gap, those of the newest briefs."""
 
 
 def places_to_read(
@@ -271,12 +276,18 @@ def places_to_read(
 ) -> tuple[tuple[Address, datetime], ...]:
     """List where people may have written while an account did not listen, each with the instant to read from.
 
-    That is every chat and thread with a brief in the last days, from the last message stored of that chat on.
+    That is every chat with a brief in the last days, and the threads under its newest briefs (each part may have
+    one), from the last message stored of that chat on; where none is, from its first brief on.
     """
+    rows = conn.execute(_RECENT, {"account": account, "since": at - back}).all()
     last = {row.chat: row.last for row in conn.execute(_LAST_HEARD, {"account": account})}
+    first: dict[str, datetime] = {}
+    for row in rows:
+        first[row.chat] = min(first.get(row.chat, row.created_at), row.created_at)
     places: dict[Address, datetime] = {}
-    for row in conn.execute(_RECENT, {"account": account, "since": at - back}):
-        for root in dict.fromkeys((None, row.thread)):
+    threads = 0
+    for row in rows:
+        for root in dict.fromkeys((None, row.thread or row.message)):
             place = Address(
                 account=account,
                 workspace=row.workspace or "",
@@ -284,5 +295,8 @@ def places_to_read(
                 chat_kind=ChatKind(row.chat_kind),
                 root=root,
             )
-            places.setdefault(place, last.get(row.chat, at - back))
+            if place in places or (root is not None and threads >= THREADS_READ):
+                continue
+            threads += root is not None
+            places[place] = last.get(row.chat, first[row.chat])
     return tuple(places.items())

@@ -33,7 +33,8 @@ class ChatBook(Protocol):
 
 
 class StoredChats:
-    """The chat book of one account, in the database. `changed` is told of deliveries that a move made redundant."""
+    """The chat book of one account, in the database. `changed` is told of deliveries that a move made redundant,
+    `followed` of (account, old, new) once a move is durable."""
 
     def __init__(
         self,
@@ -43,12 +44,14 @@ class StoredChats:
         settlement: Settlement,
         now: Now,
         changed: Callable[[DeliverySummary], None],
+        followed: Callable[[str, str, str], None] = lambda account, old, new: None,
     ) -> None:
         self._db = db
         self._account = account
         self._settlement = settlement
         self._now = now
         self._changed = changed
+        self._followed = followed
 
     async def known(self) -> Sequence[Chat]:
         return await self._db.read(lambda conn: known_chats(conn, self._account))
@@ -73,5 +76,6 @@ class StoredChats:
         dropped = await self._db.write(
             lambda conn: follow_move(conn, self._account, old, new, at=at, settlement=self._settlement)
         )
+        self._followed(self._account, old, new)
         for summary in dropped:
             self._changed(summary)
