@@ -217,9 +217,8 @@ def main() -> None:
             )
     small, large = found[min(found)], found[max(found)]
     for group in (1, GROUP):
-        print(
-            f"groups of {group:>2}: the larger store costs {small[f'ours_{group}'] / large[f'ours_{group}']:.2f} x (bar 1.2)"
-        )
+        costs = small[f"ours_{group}"] / large[f"ours_{group}"]
+        print(f"groups of {group:>2}: the larger store costs {costs:.2f} x (bar 1.2)")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ import pytest
 from seedbed import Clock, Conversation, Rules, arrive, place, queue, said
 from sqlalchemy import select
 
-from delivery.model import ChatKind, PartKind, Surface
+from delivery import outbox
+from delivery.model import ChatKind, PartKind, Receipt, Surface
 from seeding import sessions
 from seeding.model import ChatRules, Listen, SessionScope
 from state import schema
@@ -298,3 +299,42 @@ async def test_commands_are_for_the_listed_only_and_are_no_turns(talk: Conversat
         "Only people listed under `allow` of this account may do that.",
     ]
     assert await talk.db.read(lambda conn: conn.execute(select(schema.turns)).all()) == []
+
+
+# --- seeds that are still owed when somebody answers ------------------------------------------------------
+
+
+class Crashing:
+    """A settlement in which the program dies."""
+
+    def settled(self, conn, settled):
+        raise RuntimeError("killed here")
+
+
+async def owed(talk: Conversation, where, message: str) -> str:
+    """Let a brief arrive whose seed is still owed."""
+
+    def run(conn):
+        delivery = queue(conn, talk.clock.at, where, "3 builds failed")
+        receipt = Receipt(address=replace(where, message=message), at=talk.clock.at)
+        outbox.confirm_part(conn, delivery, 1, receipt, at=talk.clock.at, settlement=Crashing())
+        return delivery
+
+    return await talk.db.write(run)
+
+
+async def test_a_brief_whose_seed_is_owed_is_seeded_before_the_answer_is_routed(talk: Conversation):
+    delivery = await owed(talk, DM, "1.1")
+    session = await talk.hear(said("why?", talk.clock.at, address=DM))
+    assert await talk.texts(session) == [LABEL + "3 builds failed", "why?"]
+    row = await talk.delivery(delivery)
+    assert (row.flat_session, row.flat_seeded, row.thread_seeded) == (session, True, True)
+
+
+async def test_so_is_the_channel_post_under_which_somebody_comments(talk: Conversation):
+    channel = place("-300", account="telegram", workspace="99")
+    delivery = await owed(talk, channel, "41")
+    discussion = place("-200", kind=ChatKind.GROUP, account="telegram", workspace="99", root="12")
+    session = await talk.hear(said("why?", talk.clock.at, address=discussion, copied_root=("-300", "41")))
+    row = await talk.delivery(delivery)
+    assert (row.thread_session, row.flat_seeded, row.thread_seeded) == (session, True, True)

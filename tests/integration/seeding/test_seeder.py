@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from seedbed import Clock, Rules, arrive, delivery_row, place, post, queue, said, texts, turns
+from seedbed import Clock, Rules, arrive, delivery_row, place, post, queue, texts, turns
 from sqlalchemy import func, select
 
 from delivery.model import ChatKind, DeliveryKind, PartKind, Surface
@@ -304,4 +304,3 @@ async def test_a_group_that_became_a_supergroup_keeps_its_flat_conversation(db, 
 
     quoted = thread_key(account="telegram", workspace="99", chat="-5", message=message)
     assert await bound(db, key("-5"), key("-1005"), quoted) == [None, row.flat_session, row.thread_session]
-    assert said  # the kit's own words are used by the other files

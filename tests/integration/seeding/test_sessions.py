@@ -6,7 +6,6 @@ import pytest
 from seedbed import Clock, Conversation, delivery_row, place, said, texts
 from sqlalchemy import func, insert, select
 
-from delivery.model import ChatKind
 from seeding import sessions
 from seeding.mirror import Place, mirror
 from seeding.moves import chat_moved
@@ -124,4 +123,3 @@ async def test_hundreds_of_keys_are_looked_up_in_one_go(db: Database, clock: Clo
     assert (
         await db.read(lambda conn: conn.execute(select(func.count()).select_from(schema.session_keys)).scalar()) == 100
     )
-    assert ChatKind.CHANNEL is place().chat_kind
