@@ -242,11 +242,11 @@ class Runner:
             continues=job.continues,
             title=title,
         )
-        at = self._now()
+        at, details = self._now(), self._shown(composed.details)
         self._known[run_id] = assignment
 
         def store(conn: Connection) -> None:
-            ledger.compose(conn, run_id, brief=brief, details=composed.details)
+            ledger.compose(conn, run_id, brief=brief, details=details)
             outbox.enqueue(conn, news, at=at)
 
         await self._db.write(store)
@@ -262,10 +262,14 @@ class Runner:
     ) -> None:
         at = self._now()
         said = None if error is None else self._redactor().redact(error)
-        run_id = assignment.run_id
+        run_id, shown = assignment.run_id, self._shown(details or {})
         self._known[run_id] = assignment
-        if await self._db.write(lambda conn: ledger.close(conn, run_id, outcome, error=said, at=at, details=details)):
+        if await self._db.write(lambda conn: ledger.close(conn, run_id, outcome, error=said, at=at, details=shown)):
             await self._after_close(run_id, at)
+
+    def _shown(self, details: Mapping[str, object]) -> dict[str, object]:
+        """A command's last words may hold a secret as well as its brief."""
+        return {key: self._redactor().redact_value(value) for key, value in details.items()}
 
     async def _interrupt(self, assignment: Assignment, reason: str) -> None:
         """Close as failed what has not composed; a brief that is stored already is delivered all the same."""

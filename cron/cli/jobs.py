@@ -73,7 +73,7 @@ def _schedule(job: Job, row: JobRow | None, now: datetime) -> Schedule:
     """The schedule as the daemon sees it; before any daemon has, its intervals begin now."""
     definition = definition_of(job)
     is_begun = row is not None and not row.is_removed
-    return schedule_of(definition, row.anchor if row is not None and is_begun else now)
+    return schedule_of(definition, row.anchor if row is not None and is_begun else now.replace(microsecond=0))
 
 
 def _listed(job: Job, known: Known, now: datetime) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from cron.redact import Redactor
 
@@ -12,7 +12,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 class EventFormatter(logging.Formatter):
     """Writes `time level sentence key=value ...`."""
 
-    def __init__(self, redactor: Redactor) -> None:
+    def __init__(self, redactor: Callable[[], Redactor]) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z")
         self.redactor = redactor
 
@@ -23,13 +23,17 @@ class EventFormatter(logging.Formatter):
         if facts:
             first, newline, rest = line.partition("\n")
             line = first + "".join(f" {key}={value}" for key, value in facts.items()) + newline + rest
-        return self.redactor.redact(line)
+        return self.redactor().redact(line)
 
 
 def set_up_logging(secrets: Iterable[str], level: int = logging.INFO) -> EventFormatter:
-    """Send every logger to stderr; libraries only from WARNING on."""
+    """Send every logger to stderr; libraries only from WARNING on.
+
+    Whoever reads jobs.yaml again hands the formatter a new `redactor`: its secrets may be others.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    formatter = EventFormatter(Redactor(secrets))
+    known = Redactor(secrets)
+    formatter = EventFormatter(lambda: known)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]

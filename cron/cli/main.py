@@ -87,6 +87,8 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(ctx: click.Context, config: Path | None, home: Path | None, database: str | None) -> None:
     """A cron scheduler whose briefs can be answered."""
+    if database is not None:
+        raise click.UsageError("--database is not supported yet; state lives in <home>/state.db.", ctx)
     ctx.obj = Options(config=config, home=home, database=database)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from cron.cli.logs import set_up_logging
+from cron.cli.logs import EventFormatter, set_up_logging
 from cron.cli.main import Options
 from cron.cli.setup import Failure, config_of, home_of, told
 from cron.home import Beacon, host_zone, remove_beacon, write_beacon
@@ -35,12 +35,12 @@ from state.clock import system_now
 def run_command(options: Options, port: int, host: str, no_page: bool) -> None:
     """Run the daemon in the foreground. SIGTERM or Ctrl-C finishes what is being sent, then ends it."""
     config = config_of(options)
-    set_up_logging(config.secrets)
+    logs = set_up_logging(config.secrets)
     with told():
-        sys.exit(asyncio.run(_live(config, home_of(options), port=port, host=host, has_page=not no_page)))
+        sys.exit(asyncio.run(_live(config, home_of(options), logs, port=port, host=host, has_page=not no_page)))
 
 
-async def _live(config: Config, home: Path, *, port: int, host: str, has_page: bool) -> int:
+async def _live(config: Config, home: Path, logs: EventFormatter, *, port: int, host: str, has_page: bool) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,6 +49,7 @@ async def _live(config: Config, home: Path, *, port: int, host: str, has_page: b
     async with contextlib.AsyncExitStack() as stack:
         sockets = stack.enter_context(_listening(port, host))
         made = await stack.enter_async_context(wired(config, home=home, environ=environ, host_zone=zone))
+        logs.redactor = made.current.redactor
         token = None if is_loopback(host) else _token(home)
         server = await stack.enter_async_context(
             PageServer(made, sockets, has_page=has_page, stop=stop, host=host, token=token)
