@@ -211,11 +211,12 @@ def _separator(before: Line | None, line: Line) -> str:
         return ""
     if before.frame is not None and before.frame == line.frame:
         return "\n"
-    is_framed = before.frame is not None or line.frame is not None
-    if before.quote_id != line.quote_id or is_framed or not line.quote:
-        # Without a blank line the next text would be read as more of the quote.
-        return "\n\n" if line.is_after_gap or before.quote_id != line.quote_id else "\n"
-    return "\n>\n" if line.is_after_gap else "\n"
+    # Without a blank line the next text would be read as more of the quote.
+    is_other_quote = before.quote_id != line.quote_id or before.quote != line.quote
+    has_gap = line.is_after_gap or is_other_quote
+    if line.quote and before.quote_id == line.quote_id and before.frame is None and line.frame is None:
+        return "\n>\n" if has_gap else "\n"
+    return "\n\n" if has_gap else "\n"
 
 
 def _common(opened: Sequence[Mark], marks: Sequence[Mark]) -> int:
