@@ -140,13 +140,13 @@ def test_a_message_reads_back_as_it_was_heard(talk: Conversation):
 
 async def test_after_a_gap_chats_and_threads_with_recent_briefs_are_read_from_the_last_message_on(talk: Conversation):
     start = talk.clock.at
-    await talk.post(place(), "flat")
+    _, [message] = await talk.post(place(), "flat")
     await talk.post(place("C2", root="5.0"), "in a thread")
     heard = said("x", talk.clock.advance(hours=1), mentioned=True)
     await talk.hear(heard)
     at = talk.clock.advance(hours=1)
     places = dict(await talk.db.read(lambda conn: places_to_read(conn, "slack", at=at)))
     assert places[place()] == heard.at
-    assert {one.chat: one.root for one in places if one.root} == {"C2": "5.0"}
+    assert {one.chat: one.root for one in places if one.root} == {"C1": message, "C2": "5.0"}
     assert all(since <= start or since == heard.at for since in places.values())
     assert await talk.db.read(lambda conn: places_to_read(conn, "slack", at=talk.clock.advance(days=8))) == ()
