@@ -50,7 +50,13 @@ class Browser:
         return str(await self.run(script, selector))
 
     async def click(self, selector: str) -> None:
-        await self._ask("POST", f"/element/{await self._find(selector)}/click", {})
+        """Click what matches; once more if the page showed itself anew between finding and clicking."""
+        try:
+            await self._ask("POST", f"/element/{await self._find(selector)}/click", {})
+        except AssertionError as error:
+            if "stale element" not in str(error):
+                raise
+            await self._ask("POST", f"/element/{await self._find(selector)}/click", {})
 
     async def type(self, selector: str, text: str) -> None:
         await self._ask("POST", f"/element/{await self._find(selector)}/value", {"text": text})

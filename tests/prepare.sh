@@ -7,12 +7,12 @@ missing=""
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-if ! have chromium && [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && have apt-get; then
+if ! { have chromium && have chromedriver; } && [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && have apt-get; then
   echo "Installing chromium for the page's tests ..."
   apt-get update -qq >/dev/null 2>&1
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null 2>&1
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null 2>&1
 fi
-have chromium || missing="$missing chromium (the page's tests in a real browser)"
+{ have chromium && have chromedriver; } || missing="$missing chromium+chromedriver (the page's tests in a real browser)"
 
 if ! { have node && have npm; } && [ "${CI:-}" = true ] && [ "$(id -u)" = 0 ] && have apt-get; then
   echo "Installing node for the official Slack client ..."

@@ -75,8 +75,12 @@ async def commits(db: Database) -> AsyncIterator[asyncio.Event]:
 
 
 async def changes(db: Database, sleep: Sleep, pause: float) -> AsyncGenerator[str, None]:
-    """Yield one event after something was stored; what follows within `pause` seconds shares the next one."""
+    """Yield one event at once, and one after something was stored; what follows within `pause` seconds shares the next.
+
+    The first is for what was stored between the making of a page and its stream, or while there was none.
+    """
     async with commits(db) as stirred:
+        stirred.set()
         while True:
             await stirred.wait()
             stirred.clear()

@@ -82,7 +82,7 @@ if (main.dataset.channel) {
 let isStale = false;
 
 async function showAnew() {
-  if (document.hidden || main.contains(document.activeElement)) {
+  if (document.hidden || main.contains(document.activeElement) || main.matches(":active")) {
     isStale = true;
     return;
   }
@@ -90,7 +90,7 @@ async function showAnew() {
   const response = await fetch(location.href);
   if (!response.ok) return;
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("main");
-  main.replaceChildren(...fresh.childNodes);
+  if (fresh.innerHTML !== main.innerHTML) main.replaceChildren(...fresh.childNodes);
   if (!("live" in fresh.dataset)) stopFollowing();
 }
 
@@ -106,5 +106,5 @@ if ("live" in main.dataset) {
   lists.addEventListener("changed", () => void showAnew());
   const again = () => { if (isStale && lists) void showAnew(); };
   document.addEventListener("visibilitychange", again);
-  document.addEventListener("focusout", () => setTimeout(again, 0));
+  for (const kind of ["focusout", "pointerup"]) document.addEventListener(kind, () => setTimeout(again, 0));
 }

@@ -75,6 +75,15 @@ async def test_a_brief_arrives_on_the_stream(site):
     assert event["data"]["job"] == "disk"
 
 
+async def test_a_list_is_told_to_show_itself_anew_at_once_and_after_each_change(site):
+    async with listening(site, "/live") as following:
+        first = await following()
+        await site.run("quiet")
+        second = await following()
+
+    assert (first["event"], second["event"]) == ("changed", "changed")
+
+
 async def test_the_page_gets_what_is_said_as_safe_html(site):
     async with listening(site, "/channels/notes/live?after=0") as following:
         await said(site, "<script>alert(1)</script> **bold**")
@@ -129,8 +138,9 @@ async def test_a_request_that_waits_is_answered_when_the_daemon_ends(open_site):
         waiting = asyncio.create_task(others.post("/api/do/wait", json=body, timeout=60))
         await until(lambda: site.running.runs("slow"), "the run")
 
-        await site.running.stop()
         await site.server.__aexit__(None, None, None)
 
         answer = (await waiting).json()
-    assert "error" in answer or answer["ok"]["outcome"] == "failed"
+        await site.running.wired.control.cancel(started["ok"]["run"], by="this test")
+    assert answer["code"] == 1
+    assert "The daemon ended before this was done" in answer["error"]
