@@ -46,7 +46,7 @@ class _Reader:
                 self._flush()
                 self.lines.append([])
             case "link_open":
-                self._open(MarkKind.LINK, str(token.attrs.get("href", "")), start)
+                self._open(MarkKind.LINK, str(token.attrs.get("href", "")), start - (token.markup != "autolink"))
             case "image":
                 self._image(token, start)
             case "code_inline":

@@ -74,6 +74,7 @@ class SlackWriter:
     closing: int = 0
     open: list[Mark] = field(default_factory=list)
     spaces: str = ""
+    is_at_start: bool = True
     before: Line | None = None
     fence: str = ""
     dedent: int | None = None
@@ -82,15 +83,14 @@ class SlackWriter:
 
     def add(self, piece: Piece) -> None:
         """Take the next piece."""
-        is_first = piece.is_first or self.before is None
-        if is_first:
+        if piece.is_first or self.before is None:
             self._begin_line(piece)
         self.before = piece.line
         self._note_fallback(piece)
         if piece.line.frame is not None:
             self._write(piece.text)
         else:
-            self._add_text(piece, is_first=is_first)
+            self._add_text(piece)
 
     def size(self) -> float:
         """Return how much of the limit is used, of characters or of bytes."""
@@ -107,7 +107,7 @@ class SlackWriter:
 
     def _begin_line(self, piece: Piece) -> None:
         self._close_marks(0)
-        self.spaces = ""
+        self.spaces, self.is_at_start = "", True
         line, before = piece.line, self.before
         if before is not None and before.frame != line.frame:
             self._close_fence()
@@ -140,7 +140,7 @@ class SlackWriter:
         heading = "#" * line.level + " " if line.level and line.quote < 2 else ""
         self._write(quote + marker + heading)
 
-    def _add_text(self, piece: Piece, *, is_first: bool) -> None:
+    def _add_text(self, piece: Piece) -> None:
         marks = piece.marks
         kinds = {mark.kind for mark in marks}
         is_code = MarkKind.CODE in kinds
@@ -151,12 +151,17 @@ class SlackWriter:
         lead, _, tail = ("", "", "") if is_code else piece.text.partition(core)
         self._close_marks(_common(self.open, marks))
         # Spaces stand outside of marks: `** bold**` is none. At the start of a line they would mean code.
-        self._write(self.spaces if is_first else self.spaces + lead)
+        self._write("" if self.is_at_start else self.spaces + lead)
         self.spaces = tail
+        is_at_start, self.is_at_start = self.is_at_start, False
         for mark in marks[len(self.open) :]:
             self._open_mark(mark)
-        level = piece.line.level
-        self._write(core if is_code else escape(core, at_start=is_first, in_link=MarkKind.LINK in kinds, level=level))
+        if is_code:
+            self._write(core)
+            return
+        in_link, level = MarkKind.LINK in kinds, piece.line.level
+        text = escape(f"{core} " if tail else core, at_start=is_at_start, in_link=in_link, level=level)
+        self._write(text.removesuffix(" "))
 
     def _open_mark(self, mark: Mark) -> None:
         if mark.kind is MarkKind.LINK and self.chunks and self.chunks[-1].endswith("!"):

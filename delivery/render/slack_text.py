@@ -10,12 +10,12 @@ JOINER = "\u2060"
 PING = re.compile(r"<(?=[!@#])|@(?=(?:here|channel|everyone|group)\b)", re.IGNORECASE)
 """The first character of each spelling that notifies people; a joiner after it makes it plain text."""
 
-_URL = re.compile(r"https?://[^\s<>]+")
-_TAG_LIKE = re.compile(r"<(?=[A-Za-z/!?@#" + JOINER + r"]|$)")
-_ENTITY_LIKE = re.compile(r"&(?=#?\w+;)")
+_URL = re.compile(r"https?://[^\s<>\[\]`*~&\\]+")
+_TAG_LIKE = re.compile(r"<(?=[A-Za-z/!?@#" + JOINER + r"]|$)([^<>]*)(>?)")
+_ENTITY_LIKE = re.compile(r"&(?=#?\w+;|#?\w*$)")
 _ESCAPED = re.compile(
     r"""
-    \\(?=[!-/:-@\[-`{-~]|$)             # a backslash that would escape what follows
+    \\(?=[!-/:-@\[-`{-~\s]|$)            # a backslash that would escape what follows
     | ` | (?<!\s)\* | \*(?!\s)          # an asterisk between two spaces is none that marks
     | (?<![^\W_])_ | _(?![^\W_])        # an underscore that is not inside a word
     | ~(?=~) | (?<=~)~
@@ -25,12 +25,13 @@ _ESCAPED = re.compile(
 _LABEL_END = re.compile(r"\](?=[(\[:]|$)")
 _LINE_START = re.compile(r"[>+=-]|#{1,6}(?=\s|$)")
 _NUMBERED = re.compile(r"(\d{1,9})(?=[.)](?:\s|$))")
-_CLOSING_SIGNS = re.compile(r"(?:^|(?<=\s))(?=#+$)")
+_CLOSING_SIGNS = re.compile(r"(?:^|(?<=\s))(?=#+\s?$)")
 
 
 def escape(text: str, *, at_start: bool, in_link: bool, level: int) -> str:
     """Return a text as Markdown that shows exactly this text.
 
+    What follows decides about some characters: a text that a space follows is to be given with that space.
     `at_start`: it begins a line; `in_link`: it is part of a link's label; `level`: of the heading that it stands
     in, or 0.
     """
@@ -69,7 +70,7 @@ def _escape_label(text: str) -> str:
 
 def _escape_plain(text: str) -> str:
     text = _ENTITY_LIKE.sub("&amp;", _ESCAPED.sub(r"\\\g<0>", text))
-    return _escape_brackets(text) if _TAG_LIKE.search(text) else text
+    return _TAG_LIKE.sub(lambda match: _escape_brackets(match.group()), text)
 
 
 def _escape_brackets(text: str) -> str:

@@ -68,7 +68,7 @@ class TelegramWriter:
     chunks: list[str] = field(default_factory=list)
     units: int = 0
     open: list[tuple[_Entity, int]] = field(default_factory=list)
-    closed: list[tuple[int, int, _Entity]] = field(default_factory=list)
+    closed: list[tuple[int, int, int, _Entity]] = field(default_factory=list)
     trailing: int = 0
 
     def add(self, piece: Piece) -> None:
@@ -102,7 +102,7 @@ class TelegramWriter:
         end = utf16_units(text)
         entities = [
             _as_json(entity, start, min(stop, end) - start)
-            for start, stop, entity in sorted(self.closed, key=lambda item: (item[0], -item[1]))
+            for start, stop, _, entity in sorted(self.closed, key=lambda item: (item[0], -item[1], item[2]))
             if min(stop, end) > start
         ]
         return {"text": f"{text}\n\n{marker}" if marker else text, "entities": entities}
@@ -124,10 +124,10 @@ class TelegramWriter:
         kept = 0
         while kept < min(len(self.open), len(entities)) and self.open[kept][0] == entities[kept]:
             kept += 1
-        for entity, start in reversed(self.open[kept:]):
+        for depth, (entity, start) in enumerate(self.open[kept:], start=kept):
             end = self.units if entity.type == "pre" else self.units - self.trailing
             if end > start:
-                self.closed.append((start, end, entity))
+                self.closed.append((start, end, depth, entity))
         del self.open[kept:]
 
 
