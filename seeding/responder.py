@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -43,6 +44,7 @@ class Responder:
         outbox: Outbox,
         settlement: Settlement,
         platforms: Mapping[str, Platform],
+        working: Callable[[Address], AbstractAsyncContextManager[None]] | None = None,
         rules: Rulebook,
         now: Now,
         sleep: Sleep,
@@ -50,12 +52,18 @@ class Responder:
         look_every: float = 0.5,
         fresh_for: timedelta = FRESH_FOR,
     ) -> None:
-        """`at_once`: how many agents may be at work. `look_every`: seconds between looks at answers on their way."""
+        """Take the parts; nothing runs before `run`.
+
+        `working` shows that an answer is being written: the dispatcher's, which leaves a chat alone that asked for
+        quiet; else the platform's own. `at_once`: how many agents may be at work. `look_every`: seconds between
+        looks at answers on their way.
+        """
         self._db = db
         self._answerer = answerer
         self._outbox = outbox
         self._settlement = settlement
         self._platforms = platforms
+        self._working = working or (lambda address: platforms[address.account].working(address))
         self._rules = rules
         self._now = now
         self._began_at = now()
@@ -167,7 +175,7 @@ class Responder:
         question = await self._claim(one)
         if question is None:
             return
-        async with self._platforms[one.account].working(question.address):
+        async with self._working(question.address):
             text = await self._answerer.answer(question)
         if not text.strip():
             raise AnswerFailed("The agent had nothing to say.")
