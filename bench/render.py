@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from delivery.render import RenderedPart, render_slack, render_telegram, to_html
 
-SMALL = 50_000
+SMALL = 100_000
 LARGE = 1_000_000
 
 _REPORT = """## Build *health* for **main**
@@ -56,7 +56,7 @@ def main() -> None:
         "telegram": render_telegram,
         "page": to_html,
     }
-    print(f"{'text':18}{'for':10}{'50 kB':>9}{'1 MB':>9}{'parts':>7}{'growth':>8}")
+    print(f"{'text':18}{'for':10}{'100 kB':>9}{'1 MB':>9}{'parts':>7}{'growth':>8}")
     for title, unit in _TEXTS.items():
         for name, render in renderers.items():
             small, _ = _measure(render, (unit * SMALL)[:SMALL])

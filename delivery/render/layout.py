@@ -11,7 +11,6 @@ from delivery.render.blocks import (
     Item,
     ItemList,
     Mark,
-    MarkKind,
     Note,
     Paragraph,
     Quote,
@@ -21,6 +20,7 @@ from delivery.render.blocks import (
     TextLine,
     plain_span,
 )
+from delivery.render.links import write_out_links
 from delivery.render.tables import draw_table, links_in
 from delivery.split import Rank, is_extender, stretches
 
@@ -32,9 +32,6 @@ LONGEST_HEADER = 400
 
 FEW_WORDS = 48
 """Characters of a piece of several words; the end of a full part wastes up to so many."""
-
-LONGEST_LINK = 2_000
-"""Characters of the longest address that is put under a word; a longer one is written out."""
 
 _RULE = "\u2500" * 10
 _BREAKS = " \t\u3001\u3002\uff01\uff0c\uff1b\uff1f"
@@ -186,7 +183,7 @@ class _Setter:
             self._line((plain_span("", item.start),), place)
 
     def _paragraph(self, block: Paragraph, place: _Place) -> None:
-        for line in self._write_out_links(block.lines):
+        for line in self._linked(block.lines):
             self._line(line or (plain_span("", block.start),), place, level=block.level)
 
     def _table(self, table: Table, place: _Place) -> None:
@@ -199,7 +196,12 @@ class _Setter:
         self._framed(lines, place, frame, lines[:2])
         self.has_gap = True
         for link in links_in(table):
-            self._line(self._write_out_links((link,))[0], place)
+            self._line(self._linked((link,))[0], place)
+
+    def _linked(self, lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
+        written, notes = write_out_links(lines, self.dialect.can_link)
+        self.notes.extend(notes)
+        return written
 
     def _defused(self, span: Span) -> Span:
         return replace(span, text="".join(part.text for part in self.dialect.defuse((span,))))
@@ -251,15 +253,6 @@ class _Setter:
         self.count += 1
         return self.count
 
-    def _write_out_links(self, lines: tuple[TextLine, ...]) -> tuple[TextLine, ...]:
-        """Show the address of each link that the platform cannot put under a word, after the word."""
-        if not any(_is_written_out(mark, self.dialect) for line in lines for span in line for mark in span.marks):
-            return lines
-        writer = _LinkWriter(dialect=self.dialect)
-        written = tuple(writer.line(line, is_last=line is lines[-1]) for line in lines)
-        self.notes.extend(writer.notes)
-        return written
-
 
 def _ticks(lines: Iterable[Span]) -> int:
     return max((len(run) for line in lines for run in re.findall("`+", line.text)), default=0)
@@ -290,41 +283,3 @@ def _rank(before: tuple[str, tuple[Mark, ...]], word: str, marks: tuple[Mark, ..
     if text[-1:] not in _BREAKS or is_extender(word[:1]):
         return Rank.GLUED
     return Rank.INSIDE if set(marks_before) & set(marks) else Rank.SPACE
-
-
-def _is_written_out(mark: Mark, dialect: Dialect) -> bool:
-    return mark.kind is MarkKind.LINK and (len(mark.value) > LONGEST_LINK or not dialect.can_link(mark.value))
-
-
-@dataclass(slots=True, kw_only=True)
-class _LinkWriter:
-    """Follows the links through a paragraph; `label` is what has been seen of the open one."""
-
-    dialect: Dialect
-    notes: list[Note] = field(default_factory=list)
-    link: Mark | None = None
-    label: str = ""
-
-    def line(self, line: TextLine, *, is_last: bool) -> TextLine:
-        written: list[Span] = []
-        for span in line:
-            link = next((mark for mark in span.marks if _is_written_out(mark, self.dialect)), None)
-            if self.link is not None and link != self.link:
-                written.extend(self._end(span.cut))
-            if link is not None:
-                self.link = link
-                self.label += span.text
-                span = replace(span, marks=tuple(mark for mark in span.marks if mark != link))
-            written.append(span)
-        if is_last and self.link is not None:
-            written.extend(self._end(line[-1].start + len(line[-1].text) if line else 0))
-        return tuple(written)
-
-    def _end(self, at: int) -> Iterator[Span]:
-        link, label = self.link, self.label
-        self.link, self.label = None, ""
-        address = (link.value if link is not None else "").removeprefix("mailto:")
-        if len(address) > LONGEST_LINK:
-            self.notes.append(Note(start=at, reason="a link too long for the platform is written out"))
-        if address and address != label and not address.startswith("#"):
-            yield plain_span(f" ({address})", at)

@@ -7,8 +7,8 @@ from delivery.split import utf16_units
 JOINER = "\u2060"
 """WORD JOINER: invisible, of no width, not a space."""
 
-PING = re.compile(r"<(?=[!@#])|@(?=(?:here|channel|everyone|group)\b)", re.IGNORECASE)
-"""The first character of each spelling that notifies people; a joiner after it makes it plain text."""
+PING = re.compile(r"(?:<|&lt;)(?=[!@#])|@(?=(?:here|channel|everyone|group)\b)", re.IGNORECASE)
+"""How each spelling begins that notifies people; a joiner after it makes it plain text."""
 
 _URL = re.compile(r"https?://[^\s<>\[\]`*~&\\]+")
 _TAG_LIKE = re.compile(r"<(?=[A-Za-z/!?@#" + JOINER + r"]|$)([^<>]*)(>?)")

@@ -16,7 +16,7 @@ from delivery.render.slack_text import weigh
 from delivery.render.tree import parse
 from delivery.split import utf16_units
 
-# Long briefs are slow to draw; each property has also been run over thousands of them.
+# Long briefs are slow to draw.
 few = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 RENDERERS = (render_slack, render_telegram, render_local)
 _PRESENTATION = re.compile(r"[\s\u2610\u2611\u203a]")
