@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from cron import jobbook, ledger
+from cron.alerts import Alerts
 from cron.answering import Agents
 from cron.current import CurrentConfig, watch
 from cron.definitions import definition_of, policy_of, schedule_of
@@ -16,9 +17,11 @@ from cron.model import Config
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
 from cron.reload import apply_jobs, know_jobs
+from cron.rewind import settle_if_rewound, tell_unknown
 from cron.rulebook import JobRulebook
 from cron.runner import Runner
 from cron.schedule import ScheduleError
+from cron.trust import StateTrust
 from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
 from delivery.chats import follow_move, found_places
@@ -40,6 +43,7 @@ log = logging.getLogger(__name__)
 
 RETRY_SEEDS_EVERY = 15.0  # seconds
 RESOLVE_EVERY = 300.0  # seconds between two looks at which chats the targets name
+COMPOSE_GRACE = 10.0  # seconds that a composing run has to end after SIGTERM
 ANSWER_GRACE = 10.0  # seconds that an agent has to finish an answer after SIGTERM
 GAP_MARGIN = timedelta(hours=1)
 SEND_GRACE = 20.0  # seconds that sends have to finish after SIGTERM
@@ -65,6 +69,7 @@ class Parts:
     rulebook: JobRulebook
     agents: Agents
     watcher: DeliveryWatch
+    alerts: Alerts
 
 
 class Daemon:
@@ -98,8 +103,14 @@ class Daemon:
         parts = self._parts
         await parts.keeper.prepare()
         parts.rulebook.remember(await parts.db.read(found_places))
+        unknown = await settle_if_rewound(parts.db, now=self._now, sleep=self._sleep)
         await self._apply_jobs(parts.current())
-        running = self._begin(dispatcher=parts.dispatcher.run(), seeds=self._retry_seeds())
+        await tell_unknown(unknown, parts.planner.planned, parts.alerts, at=self._now())
+        running = self._begin(
+            state=StateTrust(parts.db, self._sleep).run(),
+            dispatcher=parts.dispatcher.run(),
+            seeds=self._retry_seeds(),
+        )
         # Before anything is planned: what an earlier daemon left composing would stand in the way.
         await self._recover_runs()
         running |= self._begin(
@@ -125,7 +136,9 @@ class Daemon:
         """Live for one errand of the command line: nothing is planned and nobody is heard, but sends go out."""
         parts = self._parts
         await parts.keeper.prepare()
+        unknown = await settle_if_rewound(parts.db, now=self._now, sleep=self._sleep)
         await self._know_jobs(parts.current())
+        await tell_unknown(unknown, parts.planner.planned, parts.alerts, at=self._now())
         running = self._begin(dispatcher=parts.dispatcher.run())
         try:
             await asyncio.gather(*(self._connect(name) for name in parts.platforms.live))
@@ -329,13 +342,16 @@ class Daemon:
         for name in list(self._listening):
             await self._stop_listening(name)
         await parts.router.stop()
-        await parts.runner.stop()
-        await parts.responder.drain(ANSWER_GRACE, self._sleep)
+        # Of what cannot be stored only sends have to be seen to their end: their receipts are logged.
+        is_lost = parts.db.lost is not None
+        await parts.runner.stop(0.0 if is_lost else COMPOSE_GRACE)
+        await parts.responder.drain(0.0 if is_lost else ANSWER_GRACE, self._sleep)
         await parts.dispatcher.stop(SEND_GRACE)
         while self._background:
             await asyncio.wait(list(self._background))
         await _cancel(list(running.values()))
-        await parts.seeder.retry_owed(parts.db, at=self._now())
+        if parts.db.lost is None:
+            await parts.seeder.retry_owed(parts.db, at=self._now())
         await parts.agents.close()
         for platform in parts.platforms.live.values():
             await platform.close()

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
@@ -17,10 +17,12 @@ from cron.agents.process import end_stale_group
 from cron.alerts import Alerts, Ending
 from cron.briefs import brief_context
 from cron.ledger import RunRow
-from cron.model import AgentSpec, Job
+from cron.model import AgentKind, AgentSpec, Job, Overlap
 from cron.outcomes import OccurrenceKind, Outcome, RunState
+from cron.places import Places
 from cron.posting import Posting
 from cron.redact import Redactor
+from cron.schedule import jitter_for
 from delivery import outbox
 from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind
@@ -30,25 +32,36 @@ from state.database import Database
 
 log = logging.getLogger(__name__)
 
-MAX_RUNNING = 64  # runs that compose at the same time
-MISSED_RUNNING = 2  # of those, runs that were missed and are caught up
-SHUTDOWN_GRACE = 10.0  # seconds that a composing run has to end after SIGTERM
+ABANDON_AFTER = 15.0  # seconds that an agent has to end after it was told to; a process is killed before that
 
 
 class RunCancelled(Exception):
-    """Somebody cancelled the run; the message says who."""
+    """Somebody cancelled the run; the message says who. `is_told`: `on_failure` hears of it."""
+
+    def __init__(self, message: str, *, is_told: bool) -> None:
+        super().__init__(message)
+        self.is_told = is_told
+
+
+class _TooLate(Exception):
+    """The run's turn came when it was no longer useful; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One claimed run, with the job as it is now."""
+    """One claimed run, with the job as it is now. `due` is the nominal instant, `not_before` holds the jitter."""
 
     job: Job
     job_id: str
     run_id: str
     kind: OccurrenceKind
     due: datetime
+    attempt: int = 0  # tries that were begun before, by an earlier daemon
+    late: timedelta | None = None  # how late is still useful; None: however late
+    not_before: datetime | None = None
+    not_after: datetime | None = None  # a first try that cannot begin by then is not made
     wait_for: frozenset[str] = frozenset()  # runs of the job that must have composed first
+    cancels: frozenset[str] = frozenset()  # runs of the job that are ended first (`overlap: cancel`)
     is_missed: bool = False  # it was due while nothing ran: a few of those at a time
     deliver: tuple[str, ...] | None = None  # other targets than the job's (a replay)
 
@@ -58,6 +71,8 @@ class _Going:
     assignment: Assignment
     task: asyncio.Task[None]
     stop: RunCancelled | None = None
+    is_at_work: bool = False  # an attempt has begun and has not ended
+    is_left: bool = False  # the daemon stops: the claim stays, and the next start decides
     has_composed: asyncio.Event
 
 
@@ -75,7 +90,8 @@ class Runner:
         redactor: Callable[[], Redactor],
         now: Now,
         sleep: Sleep,
-        max_running: int = MAX_RUNNING,
+        max_running: int,
+        missed_running: int,
     ) -> None:
         self._db = db
         self._agent = agent
@@ -85,13 +101,19 @@ class Runner:
         self._redactor = redactor
         self._now = now
         self._sleep = sleep
-        self._places = asyncio.Semaphore(max_running)
-        self._missed_places = asyncio.Semaphore(MISSED_RUNNING)
+        self._places = Places(max_running)
+        self._missed_places = Places(missed_running)
+        self._abandoned: set[asyncio.Task[Composed]] = set()
         self._going: dict[str, _Going] = {}
         self._closed: dict[str, asyncio.Event] = {}
         self._known: dict[str, Assignment] = {}  # composed, not closed yet
 
     # --- what others ask ------------------------------------------------------------------------------
+
+    def resize(self, *, max_running: int, missed_running: int) -> None:
+        """Let so many runs go on at the same time; those that do go on."""
+        self._places.resize(max_running)
+        self._missed_places.resize(missed_running)
 
     def start(self, assignment: Assignment) -> None:
         """Begin a claimed run. A second start of the same run does nothing."""
@@ -99,14 +121,14 @@ class Runner:
             return
         task = asyncio.ensure_future(self._carry_out(assignment))
         self._going[assignment.run_id] = _Going(assignment=assignment, task=task, has_composed=asyncio.Event())
-        task.add_done_callback(lambda _: self._gone(assignment.run_id))
+        task.add_done_callback(partial(self._gone, assignment.run_id))
 
     async def cancel(self, run_id: str, by: str) -> bool:
         """End a run that has not composed yet, process group and all; False if there is none."""
         going = self._going.get(run_id)
         if going is None:
             return False
-        going.stop = RunCancelled(f"It was cancelled by {by}.")
+        going.stop = RunCancelled(f"It was cancelled by {by}.", is_told=False)
         going.task.cancel()
         await asyncio.wait([going.task])
         return True
@@ -138,15 +160,22 @@ class Runner:
 
         return await self._ask(request, started)
 
-    async def stop(self) -> None:
-        """End what is composing: a few seconds of grace, then it is interrupted and its row says so."""
+    async def stop(self, grace: float) -> None:
+        """End what is composing: some seconds of grace, then it is interrupted and its row says so.
+
+        What only waits (for its turn, a place, its jitter or its next try) stays claimed: the next start decides.
+        """
+        for going in self._going.values():
+            if not going.is_at_work and not going.has_composed.is_set():
+                going.is_left = True
+                going.task.cancel()
         tasks = [going.task for going in self._going.values()]
         if not tasks:
             return
-        _, late = await asyncio.wait(tasks, timeout=SHUTDOWN_GRACE)
+        _, late = await asyncio.wait(tasks, timeout=grace)
         for going in list(self._going.values()):
             if going.task in late:
-                going.stop = RunCancelled("It was interrupted: the daemon was stopped.")
+                going.stop = RunCancelled("It was interrupted: the daemon was stopped.", is_told=True)
                 going.task.cancel()
         if late:
             await asyncio.wait(late)
@@ -157,21 +186,28 @@ class Runner:
         logged = {"job": assignment.job.name, "run": assignment.run_id}
         try:
             await self._wait_for_turn(assignment)
-            async with self._missed_places if assignment.is_missed else contextlib.nullcontext(), self._places:
-                composed = await self._compose(assignment)
+            composed = await self._compose(assignment)
             await self._deliver(assignment, composed)
         except asyncio.CancelledError:
-            stop = self._going[assignment.run_id].stop
-            reason = "It was interrupted: the daemon was stopped." if stop is None else str(stop)
-            await asyncio.shield(self._interrupt(assignment, reason))
+            going = self._going[assignment.run_id]
+            if not going.is_left:
+                stop = going.stop or RunCancelled("It was interrupted: the daemon was stopped.", is_told=True)
+                await asyncio.shield(self._interrupt(assignment, stop))
+        except _TooLate as late:
+            await self._close(assignment, Outcome.SKIPPED_LATE, str(late))
         except ComposeFailed as failed:
-            await self._close(assignment, Outcome.FAILED, failed.reason, failed.details)
+            outcome = Outcome.FAILED if failed.is_known else Outcome.UNKNOWN
+            await self._close(assignment, outcome, failed.reason, failed.details)
         except Exception as error:  # one occurrence's bug is its own outcome, never another's
             log.exception("A run broke.", extra={"action": "run_broke"} | logged)
             await self._close(assignment, Outcome.FAILED, f"An error inside hermes-cron: {type(error).__name__}.")
 
     async def _wait_for_turn(self, assignment: Assignment) -> None:
-        """Wait until the runs before this one have composed (`overlap: queue`)."""
+        """Wait for the jitter, and until the runs before this one have composed (`overlap: queue`) or are ended."""
+        if assignment.not_before is not None:
+            await self._sleep(max(0.0, (assignment.not_before - self._now()).total_seconds()))
+        for run_id in assignment.cancels:
+            await self.cancel(run_id, "the next occurrence")
         for run_id in assignment.wait_for:
             other = self._going.get(run_id)
             if other is not None and run_id != assignment.run_id:
@@ -182,21 +218,43 @@ class Runner:
                     composed.cancel()
 
     async def _compose(self, assignment: Assignment) -> Composed:
-        """Try until a brief is there or the attempts are used up. Raises ComposeFailed."""
-        retry = assignment.job.retry
+        """Try until a brief is there or the attempts are used up. Raises ComposeFailed, _TooLate."""
+        retry, attempt = assignment.job.retry, assignment.attempt
+        going = self._going[assignment.run_id]
+        first = self._now()
         while True:
-            at = self._now()
-            attempt = await self._db.write(partial(ledger.begin_attempt, run_id=assignment.run_id, at=at))
-            try:
-                return await self._try(assignment, attempt)
-            except ComposeFailed as failed:
-                log.warning(
-                    "An attempt failed.",
-                    extra={"action": "attempt_failed", "job": assignment.job.name, "run": assignment.run_id},
-                )
-                if not failed.is_transient or attempt >= retry.attempts:
-                    raise
+            async with self._place_for(assignment):
+                at = self._now()
+                if attempt == 0 and assignment.not_after is not None and at > assignment.not_after:
+                    raise _TooLate(f"It waited for its turn for longer than {_spoken(at - assignment.due)}.")
+                attempt += 1
+                going.is_at_work = True
+                await self._db.write(partial(ledger.begin_attempt, run_id=assignment.run_id, attempt=attempt, at=at))
+                try:
+                    return await self._try(assignment, attempt)
+                except ComposeFailed as failed:
+                    log.warning(
+                        "An attempt failed.",
+                        extra={"action": "attempt_failed", "job": assignment.job.name, "run": assignment.run_id},
+                    )
+                    again = self._now() + retry.wait
+                    is_useful = assignment.late is None or again <= max(assignment.due, first) + assignment.late
+                    if not failed.is_transient or attempt >= retry.attempts or not is_useful:
+                        raise
+            # Nothing works on it now: should the daemon end here, the next one makes the tries that are left.
+            await self._db.write(partial(ledger.await_retry, run_id=assignment.run_id))
+            going.is_at_work = False
             await self._sleep(retry.wait.total_seconds())
+
+    @contextlib.asynccontextmanager
+    async def _place_for(self, assignment: Assignment) -> AsyncIterator[None]:
+        """Wait for a place. A template needs none: it calls nobody."""
+        async with contextlib.AsyncExitStack() as stack:
+            if assignment.is_missed:
+                await stack.enter_async_context(self._missed_places)
+            if assignment.job.writer.kind is not AgentKind.TEXT:
+                await stack.enter_async_context(self._places)
+            yield
 
     async def _try(self, assignment: Assignment, attempt: int) -> Composed:
         job = assignment.job
@@ -216,13 +274,49 @@ class Runner:
         return await self._ask(request, started)
 
     async def _ask(self, request: BriefRequest, started: Started) -> Composed:
+        """Have the agent compose within the job's timeout. Raises ComposeFailed.
+
+        A try is repeated only when this one is known to have ended: an agent that does not end is abandoned, and
+        what it writes later is dropped.
+        """
         job = request.job
+        composing = asyncio.ensure_future(self._agent(job.writer).compose(request, started))
         try:
-            async with asyncio.timeout(job.timeout.total_seconds()):
-                return await self._agent(job.writer).compose(request, started)
-        except TimeoutError as error:
-            reason = f"It took longer than its timeout of {_spoken(job.timeout)} and was ended."
-            raise ComposeFailed(reason, is_transient=True) from error
+            done, _ = await asyncio.wait([composing], timeout=job.timeout.total_seconds())
+        except asyncio.CancelledError:
+            await self._end(composing, request)
+            raise
+        if done:
+            return composing.result()
+        reason = f"It took longer than its timeout of {_spoken(job.timeout)} and was ended."
+        if await self._end(composing, request):
+            raise ComposeFailed(reason, is_transient=True)
+        raise ComposeFailed(
+            f"It took longer than its timeout of {_spoken(job.timeout)} and could not be ended; whether it did its "
+            "work is not known.",
+            is_transient=False,
+            is_known=False,
+        )
+
+    async def _end(self, composing: asyncio.Task[Composed], request: BriefRequest) -> bool:
+        """Tell an agent to end; True if it did."""
+        composing.cancel()
+        done, _ = await asyncio.wait([composing], timeout=ABANDON_AFTER)
+        if done:
+            _ = composing.cancelled() or composing.exception()  # seen, whatever it was: it came too late
+            return True
+        log.error(
+            "An agent did not end; it is abandoned, and what it writes is dropped.",
+            extra={"action": "agent_abandoned", "job": request.job.name, "run": request.run_id},
+        )
+        self._abandoned.add(composing)
+        composing.add_done_callback(partial(self._came_late, request.run_id))
+        return False
+
+    def _came_late(self, run_id: str, composing: asyncio.Task[Composed]) -> None:
+        self._abandoned.discard(composing)
+        _ = composing.cancelled() or composing.exception()
+        log.warning("An abandoned agent ended.", extra={"action": "abandoned_agent_ended", "run": run_id})
 
     async def _deliver(self, assignment: Assignment, composed: Composed) -> None:
         """Store the brief with its deliveries in one transaction, then let the dispatcher send them."""
@@ -258,39 +352,45 @@ class Runner:
     # --- endings --------------------------------------------------------------------------------------
 
     async def _close(
-        self, assignment: Assignment, outcome: Outcome, error: str | None, details: Mapping[str, object] | None = None
+        self,
+        assignment: Assignment,
+        outcome: Outcome,
+        error: str | None,
+        details: Mapping[str, object] | None = None,
+        *,
+        is_told: bool = True,
     ) -> None:
         at = self._now()
         said = None if error is None else self._redactor().redact(error)
         run_id, shown = assignment.run_id, self._shown(details or {})
         self._known[run_id] = assignment
         if await self._db.write(lambda conn: ledger.close(conn, run_id, outcome, error=said, at=at, details=shown)):
-            await self._after_close(run_id, at)
+            await self._after_close(run_id, at, is_told=is_told)
 
     def _shown(self, details: Mapping[str, object]) -> dict[str, object]:
         """A command's last words may hold a secret as well as its brief."""
         return {key: self._redactor().redact_value(value) for key, value in details.items()}
 
-    async def _interrupt(self, assignment: Assignment, reason: str) -> None:
+    async def _interrupt(self, assignment: Assignment, stop: RunCancelled) -> None:
         """Close as failed what has not composed; a brief that is stored already is delivered all the same."""
         row = await self._db.read(lambda conn: ledger.run_by_id(conn, assignment.run_id))
         if row is not None and row.state is not RunState.COMPOSED:
-            await self._close(assignment, Outcome.FAILED, reason)
+            await self._close(assignment, Outcome.FAILED, str(stop), is_told=stop.is_told)
 
-    async def _after_close(self, run_id: str, at: datetime) -> None:
+    async def _after_close(self, run_id: str, at: datetime, *, is_told: bool = True) -> None:
         """Log and tell how a run ended, and let those go on who waited for it."""
         assignment = self._known.pop(run_id, None)
         outcome, cause = await self._db.read(lambda conn: ledger.ending(conn, run_id))
         extra = {"action": "run_closed", "run": run_id, "outcome": outcome}
         log.info("A run ended.", extra=extra | ({"job": assignment.job.name} if assignment else {}))
-        if assignment is not None:
+        if assignment is not None and is_told:
             ending = Ending(
                 job=assignment.job,
                 job_id=assignment.job_id,
                 due=assignment.due.astimezone(ZoneInfo(assignment.job.timezone)),
                 run_id=run_id,
                 cause=cause,
-                counts=assignment.kind is OccurrenceKind.SCHEDULED,
+                is_in_streak=assignment.kind is OccurrenceKind.SCHEDULED and outcome is not Outcome.SKIPPED_LATE,
             )
             with contextlib.suppress(asyncio.CancelledError):
                 await self._alerts.ended(ending, at)
@@ -298,10 +398,13 @@ class Runner:
         if waiting is not None:
             waiting.set()
 
-    def _gone(self, run_id: str) -> None:
+    def _gone(self, run_id: str, task: asyncio.Task[None]) -> None:
         going = self._going.pop(run_id, None)
         if going is not None:
             going.has_composed.set()
+        error = None if task.cancelled() else task.exception()
+        if error is not None:  # not even the failure could be written down: the next start decides
+            log.error("A run's end was not stored.", exc_info=error, extra={"action": "run_unsettled", "run": run_id})
 
     # --- after a restart ------------------------------------------------------------------------------
 
@@ -317,14 +420,16 @@ class Runner:
             await end_stale_group(row.process_group, row.leader_ticks or 0, row.id, self._sleep)
         if job is None:
             await self._end_left_over(row, None, Outcome.UNKNOWN, "The job is no longer in jobs.yaml.", at)
-        elif at - row.due > late and row.kind is OccurrenceKind.SCHEDULED:
+        elif at - row.due > late + job.jitter and row.kind is OccurrenceKind.SCHEDULED:
             outcome = Outcome.SKIPPED_LATE if row.state is RunState.CLAIMED else Outcome.UNKNOWN
             await self._end_left_over(row, job, outcome, _DIED[row.state], at)
         elif row.state is RunState.COMPOSING and not _may_repeat(row, job):
             await self._end_left_over(row, job, Outcome.UNKNOWN, _DIED[row.state], at)
         else:
             await self._db.write(lambda conn: ledger.adopt(conn, row.id, incarnation))
-            self.start(_assignment(row, job))
+            before = frozenset() if job.overlap is Overlap.ALLOW else frozenset(self.composing(row.job_id))
+            begins = row.due + jitter_for(row.job_id, row.due, job.jitter)
+            self.start(replace(_assignment(row, job), wait_for=before, not_before=begins, late=late, is_missed=True))
 
     async def _end_left_over(self, row: RunRow, job: Job | None, outcome: Outcome, error: str, at: datetime) -> None:
         if job is not None:
@@ -345,7 +450,15 @@ def _may_repeat(row: RunRow, job: Job) -> bool:
 
 
 def _assignment(row: RunRow, job: Job) -> Assignment:
-    return Assignment(job=job, job_id=row.job_id, run_id=row.id, kind=row.kind, due=row.due)
+    return Assignment(
+        job=job,
+        job_id=row.job_id,
+        run_id=row.id,
+        kind=row.kind,
+        due=row.due,
+        attempt=row.attempt,
+        deliver=row.deliver,
+    )
 
 
 def _spoken(length: timedelta) -> str:
@@ -353,4 +466,4 @@ def _spoken(length: timedelta) -> str:
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= size and seconds % size == 0:
             return f"{int(seconds // size)}{unit}"
-    return f"{seconds:g}s"
+    return f"{seconds:.3g}s" if seconds < 60 else f"{seconds:.0f}s"

@@ -76,7 +76,8 @@ async def wired(
         workspaces = await lease.db.read(stored_workspaces)
         yield _wire(lease.db, config, workspaces, incarnation=incarnation, environ=environ, host_zone=host_zone)
         ended = system_now()
-        await lease.db.write(lambda conn: ledger.end_incarnation(conn, incarnation, ended))
+        if lease.db.lost is None:
+            await lease.db.write(lambda conn: ledger.end_incarnation(conn, incarnation, ended))
 
 
 def _wire(
@@ -147,6 +148,7 @@ def _wire(
         outbox=replies,
         settlement=seeder,
         platforms=platforms.live,
+        working=dispatcher.working,
         rules=rulebook,
         now=now,
         sleep=sleep,
@@ -192,6 +194,7 @@ def _wire(
             rulebook=rulebook,
             agents=agents,
             watcher=watcher,
+            alerts=alerts,
         )
     )
     return Wired(daemon=daemon, control=control, db=db, local=local, current=current)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from sqlalchemy import Connection, select, update
@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select, update
 from delivery.chats import CHATS
 from delivery.model import Address, DeliveryId, DeliveryKind, DeliveryState, PartKind, PartState
 from delivery.ports import Settlement
+from delivery.retry import first_ask
 from delivery.rows import (
     DELIVERIES,
     PARTS,
@@ -22,6 +23,7 @@ from delivery.rows import (
     set_part,
 )
 from delivery.settling import Recorded, conclude
+from delivery.targets import LOCAL
 
 
 class OutboxError(ValueError):
@@ -90,6 +92,38 @@ def in_doubt_parts(conn: Connection, address: Address) -> list[DoubtfulPart]:
         )
         for row in found
     ]
+
+
+def doubt_all(conn: Connection, reason: str, *, at: datetime) -> int:
+    """Put in doubt whatever waits to be sent: it may have been sent already. Returns how many deliveries that are.
+
+    The local page's messages are rows of the same database, so there nothing is in doubt.
+    """
+    waiting = conn.execute(
+        select(PARTS.c.delivery_id, PARTS.c.n)
+        .join(DELIVERIES, DELIVERIES.c.id == PARTS.c.delivery_id)
+        .where(
+            PARTS.c.state.in_((PartState.PENDING, PartState.SENDING, PartState.HELD)),
+            DELIVERIES.c.account != LOCAL,
+            DELIVERIES.c.chat.is_not(None),
+        )
+    ).all()
+    for part in waiting:
+        set_part(
+            conn,
+            part.delivery_id,
+            part.n,
+            state=PartState.IN_DOUBT,
+            error=reason,
+            intent_at=at,
+            asked=0,
+            told_at=None,
+            not_before=first_ask(at, timedelta()),
+        )
+    touched = {part.delivery_id for part in waiting}
+    for delivery_id in touched:
+        refresh(conn, delivery_id, at=at)
+    return len(touched)
 
 
 def resolve(

@@ -55,6 +55,15 @@ _CLOSE = (
     .values(state=bindparam("to"), reason=bindparam("why"), updated_at=bindparam("when"))
 )
 
+_GIVE_UP = (
+    update(table)
+    .where(
+        table.c.state.in_((InboundState.STORED.value, InboundState.ROUTED.value, InboundState.ANSWERING.value)),
+        table.c.id.not_in(select(deliveries.c.inbound_id).where(deliveries.c.inbound_id.is_not(None))),
+    )
+    .values(state=bindparam("to"), reason=bindparam("why"), updated_at=bindparam("when"))
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuestion:
@@ -115,6 +124,11 @@ def close(
 ) -> None:
     """Write how a message ended."""
     conn.execute(_CLOSE, {"which": inbound_id, "to": state.value, "why": reason, "when": at})
+
+
+def give_up_waiting(conn: Connection, reason: str, *, at: datetime) -> int:
+    """Close every message that waits and has no reply yet; nobody is told. Returns how many."""
+    return conn.execute(_GIVE_UP, {"to": InboundState.GAVE_UP.value, "why": reason, "when": at}).rowcount
 
 
 def store_unconfirmed(conn: Connection, delivery_id: str, *, at: datetime) -> None:

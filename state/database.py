@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from state.books import Books
 from state.calls import Call, Chore
 from state.clock import Monotonic, Now, system_monotonic, system_now
-from state.errors import ForkedError, MisuseError, StateClosedError
+from state.errors import ForkedError, MisuseError, StateClosedError, StateError
 from state.identity import MOUNTS, FileGuard, note_path, refuse_unfit
 from state.note import NoteFile
 from state.readers import READERS, Readers
@@ -59,9 +59,16 @@ class Database:
         self._readers = Readers(path, readers)
         self._wal = WalKeeper(path, writer.raw, note, self._files, self._readers.gate)
         self._writer = Writer(
-            path, writer, self._files, books=self._books, after_commit=self._committed, monotonic=monotonic
+            path,
+            writer,
+            self._files,
+            books=self._books,
+            after_commit=self._committed,
+            on_lost=self._tell_lost,
+            monotonic=monotonic,
         )
         self._callbacks: tuple[Callable[[], None], ...] = ()
+        self._lost_callbacks: tuple[Callable[[], object], ...] = ()
         self._lock = threading.Lock()
         self._is_closed = False
 
@@ -145,10 +152,29 @@ class Database:
 
         return unsubscribe
 
+    def on_lost(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call back, in the writer's thread, when a write finds that `lost` is set; returns what ends it."""
+        with self._lock:
+            self._lost_callbacks = (*self._lost_callbacks, callback)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                self._lost_callbacks = tuple(one for one in self._lost_callbacks if one is not callback)
+
+        return unsubscribe
+
+    @property
+    def lost(self) -> StateError | None:
+        """Why this database can never be written again: StateDbReplacedError, StateUnknown; else None.
+
+        Looks at the file, so that a replacement is found while nobody writes.
+        """
+        return self._writer.unknown or self._files.trouble()
+
     @property
     def healthy(self) -> str | None:
         """None while all is well, else the sentence that says why nothing can be written."""
-        error = self._writer.last_error
+        error = self.lost or self._writer.last_error
         return None if error is None else str(error)
 
     @property
@@ -169,7 +195,7 @@ class Database:
 
     def is_replaced(self) -> bool:
         """Whether another file now stands behind the path."""
-        return self._files.is_replaced()
+        return self._files.trouble() is not None
 
     def close(self) -> None:
         """Take no more calls, answer those that are queued, checkpoint, close. Blocks; idempotent."""
@@ -181,7 +207,7 @@ class Database:
             return  # its threads and its locks are the parent's
         self._writer.drain()
         self._readers.drain()
-        if self._files.is_replaced():
+        if self.is_replaced():
             # The last one to close would empty the -wal into the file and remove what now has the -wal's
             # name. With readers still open the writer cannot, and readers never do.
             self._link.close()
@@ -223,12 +249,19 @@ class Database:
             raise MisuseError("This would block the event loop; await `write` or `read` instead.")
 
     def _committed(self, wal_size: int) -> None:
-        for callback in self._callbacks:
-            try:
-                callback()
-            except Exception:  # a listener's bug must not end the writer
-                log.exception("A commit listener failed.", extra={"action": "commit_listener_failed"})
+        _tell(self._callbacks)
         self._wal.after_batch(wal_size)
+
+    def _tell_lost(self, error: StateError) -> None:
+        _tell(self._lost_callbacks)
+
+
+def _tell(callbacks: Iterable[Callable[[], object]]) -> None:
+    for callback in callbacks:
+        try:
+            callback()
+        except Exception:  # a listener's bug must not end the writer
+            log.exception("A commit listener failed.", extra={"action": "commit_listener_failed"})
 
 
 def _own(path: Path) -> None:

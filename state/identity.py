@@ -56,12 +56,13 @@ class FileGuard:
                     return wal.st_size
         raise StateDbReplacedError(self._path, self._replaced, committed=committed)
 
-    def is_replaced(self) -> bool:
+    def trouble(self) -> StateDbReplacedError | None:
+        """Return what `check` would raise."""
         try:
             self.check()
-        except StateDbReplacedError:
-            return True
-        return False
+        except StateDbReplacedError as error:
+            return error
+        return None
 
     def _difference(self, db: Stamp, wal: Stamp) -> str | None:
         assert self._seen is not None

@@ -12,7 +12,7 @@ from state import sqlite
 from state.books import Books
 from state.calls import Call, Chore, answer
 from state.clock import Monotonic
-from state.errors import MisuseError, StateBusyError, StateError, StateUnknown
+from state.errors import MisuseError, StateBusyError, StateDbReplacedError, StateError, StateUnknown
 from state.identity import FileGuard
 from state.sqlite import FencedConnection, Link, Trouble, for_caller, trouble_of
 
@@ -41,6 +41,7 @@ class Writer:
         *,
         books: Books,
         after_commit: Callable[[int], None],
+        on_lost: Callable[[StateError], None],
         monotonic: Monotonic,
     ) -> None:
         self._path = path
@@ -49,12 +50,13 @@ class Writer:
         self._files = guard
         self._books = books
         self._after_commit = after_commit
+        self._on_lost = on_lost
         self._monotonic = monotonic
         self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._ahead: list[Call | None] = []  # what ended a batch and comes next
         self._thread = threading.Thread(target=self._serve, name=f"{path.name}-writer", daemon=True)
         self.last_error: StateError | None = None
-        self._unknown: StateUnknown | None = None
+        self.unknown: StateUnknown | None = None
 
     def start(self) -> None:
         self._thread.start()
@@ -146,6 +148,8 @@ class Writer:
             self.last_error = error
         for call in calls:
             call.error = error
+        if isinstance(error, (StateUnknown, StateDbReplacedError)):
+            self._on_lost(error)
 
     def _transact(self, calls: Iterable[Call], taken: list[Call]) -> int:
         """Run calls in one transaction and commit it; `taken` gets each as it begins.
@@ -153,8 +157,8 @@ class Writer:
         Returns the size of the -wal. Raises TransactionLostError if nothing happened and it is worth
         looking at one by one, StateError if the file or the disk is at fault.
         """
-        if self._unknown is not None:
-            raise self._unknown
+        if self.unknown is not None:
+            raise self.unknown
         self._files.check()
         self._begin()
         try:
@@ -231,8 +235,8 @@ class Writer:
                 "The disk failed during a commit; what was stored is unknown.",
                 extra={"action": "state_unknown", "error": str(cause)},
             )
-            self._unknown = StateUnknown(self._path, str(cause))
-            raise self._unknown from error
+            self.unknown = StateUnknown(self._path, str(cause))
+            raise self.unknown from error
 
     def _roll_back(self) -> None:
         if self._raw.in_transaction:

@@ -89,10 +89,7 @@ class Process:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def _is_ready(self) -> bool:
-        return (
-            self.log().count("action=ready") > self.log().count("action=stopped")
-            and (self.home / "daemon.json").exists()
-        )
+        return self.log().count("action=ready") > self._starts_before and (self.home / "daemon.json").exists()
 
 
 _COMMAND = (sys.executable, "-c", "from cron.cli.main import main; main()")

@@ -120,7 +120,7 @@ async def test_a_job_that_overruns_its_timeout_is_ended_with_all_its_children(tm
 
 
 async def test_sigterm_while_composing_leaves_a_failed_row_and_no_process(tmp_path, monkeypatch):
-    monkeypatch.setattr("cron.runner.SHUTDOWN_GRACE", 0.2)
+    monkeypatch.setattr("cron.daemon.COMPOSE_GRACE", 0.2)
     config = """
         jobs:
           slow: {schedule: in 1h, command: [sh, -c, "echo $$ > child; sleep 300"]}
