@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import tzinfo
 
 from cron.agents.ports import BriefRequest, Composed, ComposeFailed, EarlierBrief, Started
 from cron.agents.process import CommandNotStarted, Ended, run_process
@@ -46,7 +47,7 @@ class CommandAgent:
         text, verdict = split_verdict(ended.output)
         return Composed(text=text, is_silent=verdict.get("silent") is True, details=details)
 
-    async def answer(self, question: Question) -> str:
+    async def answer(self, question: Question, zone: tzinfo) -> str:
         """Run the command with the transcript on stdin; its stdout is the answer."""
         try:
             ended = await self._run(_question_document(question), {}, _nobody)

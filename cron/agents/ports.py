@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Protocol
 
 from cron.model import Job
@@ -59,5 +59,8 @@ class Agent(Protocol):
     async def compose(self, request: BriefRequest, started: Started) -> Composed:
         """Write a brief. Raises ComposeFailed. Time limits are the caller's: it cancels."""
 
-    async def answer(self, question: Question) -> str:
-        """Answer the last turn of the transcript, in Markdown. Raises seeding.ports.AnswerFailed."""
+    async def answer(self, question: Question, zone: tzinfo) -> str:
+        """Answer the last turn of the transcript, in Markdown; instants are told in `zone`.
+
+        Raises seeding.ports.AnswerFailed.
+        """

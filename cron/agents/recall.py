@@ -1,44 +1,47 @@
-"""The `recall` agent: no model, no network. It finds the lines of the briefs that a question means, and quotes them.
+"""The `recall` agent: no model, no network. It finds what of the briefs a question means, and quotes it.
 
 It is the embedded default, so that the first answer works on a machine without a key. It never makes
 anything up: all that it says besides the quote is where the quote comes from.
 """
 
-import re
-from collections.abc import Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
+from difflib import get_close_matches
+from itertools import islice
+from math import log
 
 from cron.agents.ports import BriefRequest, Composed, ComposeFailed, Started
+from cron.agents.recall_units import Unit, UnitKind, units_of
+from cron.agents.recall_words import Asked, read_question, stems_of
+from seeding.labels import one_line
 from seeding.model import Origin, Question, Turn
 from seeding.ports import AnswerFailed
 
-_WORD = re.compile(r"\w+", re.UNICODE)
-_ITEM = re.compile(r"^\s*(?:[-*+•]|\d{1,3}[.)])\s+")
-_ORDINALS = {
-    "first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "sixth": 6, "seventh": 7, "eighth": 8,
-    "ninth": 9, "tenth": 10, "last": -1, "latest": -1, "one": 0, "two": 2, "three": 3, "four": 4, "five": 5,
-}  # fmt: skip
-_NUMBER = re.compile(r"^(\d{1,3})(?:st|nd|rd|th)?$")
-_STOP = frozenset(
-    {
-        *("a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did", "do", "does", "for"),
-        *("from", "had", "has", "have", "how", "i", "in", "is", "it", "its", "me", "more", "my", "of", "on", "or"),
-        *("our", "please", "show", "so", "some", "tell", "than", "that", "the", "their", "them", "then", "there"),
-        *("these", "they", "this", "to", "us", "was", "we", "were", "what", "when", "where", "which", "who", "why"),
-        *("will", "with", "would", "you", "your", "about", "again", "explain", "say", "said", "item", "number"),
-        *("brief", "happened", "mean", "means"),
-    }
-)
-_SHOWN = 6  # lines that are quoted at most
-_LABEL = re.compile(r"^\[Cron delivery: .*\]\n")
+SHOWN = 8  # lines that are quoted at most
+_PREFIX = 4  # letters that a word must share with a longer one to mean it
+_VOCABULARY = 5_000  # different words among which a misspelt one is looked for
+_NO_BRIEF = "There is no brief in this conversation yet, so there is nothing that I could look up."
+_NO_MATCH = "Nothing in it matches the question; this is how it begins"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    text: str
-    stems: frozenset[str]
-    item: int | None  # its place among the items of its brief, from 1
-    brief: int  # its place among the briefs, the newest last
+class _Brief:
+    turn: Turn
+    units: tuple[Unit, ...]
+
+    @property
+    def items(self) -> tuple[Unit, ...]:
+        return tuple(unit for unit in self.units if unit.kind is UnitKind.ITEM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    brief: _Brief
+    units: tuple[Unit, ...]
+    remark: str = ""
 
 
 class RecallAgent:
@@ -51,90 +54,156 @@ class RecallAgent:
             is_transient=False,
         )
 
-    async def answer(self, question: Question) -> str:
-        """Quote what the question means from the newest brief that speaks of it."""
-        briefs = [turn for turn in question.transcript if turn.origin in (Origin.CRON, Origin.SEND)]
-        # What the message explicitly answers is looked at first, like the newest.
-        briefs.sort(key=lambda turn: turn.delivery_id in question.briefs)
-        if not briefs:
-            return "There is no brief in this conversation yet, so there is nothing that I could look up."
-        lines = [line for place, turn in enumerate(briefs) for line in _lines(turn.text, place)]
-        if not lines:
-            raise AnswerFailed("The brief holds no text that could be quoted.")
-        found = _find(question.text, lines)
+    async def answer(self, question: Question, zone: tzinfo) -> str:
+        """Quote what the question means, from the brief that it answers or else the one that speaks of it most."""
+        return await asyncio.to_thread(recall, question, zone)  # a long transcript takes its time
+
+
+def recall(question: Question, zone: tzinfo) -> str:
+    """Return the answer. Raises AnswerFailed where there are only empty briefs."""
+    told = [turn for turn in question.transcript if turn.origin in (Origin.CRON, Origin.SEND)]
+    if not told:
+        return _NO_BRIEF
+    briefs = [brief for turn in told if (brief := _Brief(turn=turn, units=units_of(turn.text))).units]
+    if not briefs:
+        raise AnswerFailed("The brief holds no text that could be quoted.")
+    asked = read_question(question.text)
+    meant = _meant(briefs, question, zone, asked)
+    found = _counted(meant, asked) or _matching(meant[:1] if question.briefs else meant, asked)
+    if found is None and question.briefs:
+        found = _matching(meant, asked)
+    if found is None:
+        remark = _NO_MATCH if asked.words or asked.places else ""
+        found = _Found(brief=meant[0], units=meant[0].units, remark=remark)
+    return _quote(found, zone)
+
+
+def _meant(briefs: Sequence[_Brief], question: Question, zone: tzinfo, asked: Asked) -> list[_Brief]:
+    """Order the briefs by how likely they are meant: answered, named, spoken of before, newest."""
+    ordered = list(reversed(briefs))
+    spoken_of = _spoken_of(briefs, question, zone)
+    if spoken_of is not None:
+        ordered.sort(key=lambda brief: brief is not spoken_of)
+    ordered.sort(key=lambda brief: not _is_named(brief, asked))
+    ordered.sort(key=lambda brief: brief.turn.delivery_id is None or brief.turn.delivery_id not in question.briefs)
+    return ordered
+
+
+def _spoken_of(briefs: Sequence[_Brief], question: Question, zone: tzinfo) -> _Brief | None:
+    """Return the brief that the last answer quoted, if no brief came after it."""
+    last = next((turn for turn in reversed(question.transcript[:-1]) if turn.origin is not Origin.INBOUND), None)
+    if last is None or last.origin is not Origin.ANSWER:
+        return None
+    return next((one for one in reversed(briefs) if last.text.startswith(_source(one.turn, zone))), None)
+
+
+def _is_named(brief: _Brief, asked: Asked) -> bool:
+    name = stems_of(brief.turn.job or "")
+    return bool(name) and name <= asked.words
+
+
+def _counted(briefs: Sequence[_Brief], asked: Asked) -> _Found | None:
+    """Return the items that the question counts to, from the first brief that has them."""
+    for places in (asked.places, asked.guesses):
+        for brief in briefs if places else ():
+            units = [unit for place in places for unit in _at_place(brief.items, place, asked.kind)]
+            if units:
+                return _Found(brief=brief, units=tuple(dict.fromkeys(units)))
+        if places and asked.places:
+            return None
+    return None
+
+
+def _at_place(items: Sequence[Unit], place: int, kind: str | None) -> Sequence[Unit]:
+    """Return the n-th item of that kind ("the second failed build"), else the one so numbered, else the n-th."""
+    of_kind = [item for item in items if kind is not None and kind in item.stems]
+    if of_kind and len(of_kind) < len(items):
+        found = _nth(of_kind, place)
         if found:
-            return _quote(briefs[found[0].brief], found, "")
-        newest = [line for line in lines if line.brief == lines[-1].brief]
-        return _quote(briefs[-1], newest[:_SHOWN], " (no line of it matches the question, so this is how it begins)")
+            return found
+    numbered = [item for item in items if item.number == place]
+    return numbered or ([] if any(item.number for item in items) and place > 0 else _nth(items, place))
 
 
-def _find(question: str, lines: Sequence[_Line]) -> list[_Line]:
-    ordinal, stems = _read(question)
-    for brief in sorted({line.brief for line in lines}, reverse=True):
-        here = [line for line in lines if line.brief == brief]
-        if ordinal is not None and (item := _by_place(here, ordinal, stems)):
-            return item
-        if best := _best(here, stems):
-            return best
-    return []
+def _nth(items: Sequence[Unit], place: int) -> Sequence[Unit]:
+    at = place - 1 if place > 0 else len(items) + place
+    return items[at : at + 1] if 0 <= at < len(items) else ()
 
 
-def _by_place(lines: Sequence[_Line], ordinal: int, stems: frozenset[str]) -> list[_Line]:
-    """The n-th item that speaks of the question ("the second failed build"), else simply the n-th item."""
-    places = sorted({line.item for line in lines if line.item is not None})
-    speaking = [place for place in places if any(line.item == place and line.stems & stems for line in lines)]
-    for candidates in (speaking, places):
-        if ordinal == -1 and candidates:
-            return [line for line in lines if line.item == candidates[-1]]
-        if 0 < ordinal <= len(candidates):
-            return [line for line in lines if line.item == candidates[ordinal - 1]]
-    return []
+def _matching(briefs: Sequence[_Brief], asked: Asked) -> _Found | None:
+    """Return what shares most words, and the rarest, with the question; of equals, the brief that is meant first."""
+    units = [unit for brief in briefs for unit in brief.units]
+    weights = _weights(units, asked.words)
+    best: tuple[float, _Found] | None = None
+    for brief in briefs if weights else ():
+        scored = [(_score(unit, weights), unit) for unit in brief.units]
+        top = max((score for score, _ in scored), default=0.0)
+        if top > 0 and (best is None or top > best[0] * 1.001):
+            hits = [unit for score, unit in scored if score >= top * 0.999]
+            best = top, _Found(brief=brief, units=_with_what_they_head(hits, brief.units))
+    return None if best is None else best[1]
 
 
-def _best(lines: Sequence[_Line], stems: frozenset[str]) -> list[_Line]:
-    scored = [(len(line.stems & stems), line) for line in lines]
-    top = max((score for score, _ in scored), default=0)
-    return [line for score, line in scored if score == top][:_SHOWN] if top else []
-
-
-def _read(question: str) -> tuple[int | None, frozenset[str]]:
-    ordinal = None
-    words = [word.lower() for word in _WORD.findall(question)]
+def _weights(units: Sequence[Unit], words: frozenset[str]) -> Mapping[str, float]:
+    """Return what each stem of the briefs that the question means is worth: the rarer, the more."""
+    spread = Counter(stem for unit in units for stem in unit.stems)
+    weights: dict[str, float] = {}
     for word in words:
-        number = _NUMBER.match(word)
-        place = int(number[1]) if number else _ORDINALS.get(word, 0)
-        if place and ordinal is None:
-            ordinal = place
-    return ordinal, frozenset(_stem(word) for word in words if word not in _STOP and word not in _ORDINALS)
-
-
-def _lines(text: str, brief: int) -> list[_Line]:
-    made: list[_Line] = []
-    item = 0
-    inside = False
-    for raw in _LABEL.sub("", text, count=1).splitlines():
-        if not raw.strip():
-            inside = False
+        if word in spread:
+            weights[word] = log(1 + len(units) / spread[word])
             continue
-        if _ITEM.match(raw):
-            item += 1
-            inside = True
-        elif not raw.startswith((" ", "\t")):
-            inside = False
-        stems = frozenset(_stem(word) for word in _WORD.findall(raw.lower()))
-        made.append(_Line(text=raw.rstrip(), stems=stems, item=item if inside else None, brief=brief))
-    return made
+        for stem in spread if len(word) >= _PREFIX and word.isalpha() else ():
+            if stem.startswith(word) or (len(stem) >= _PREFIX and word.startswith(stem)):
+                weights[stem] = max(weights.get(stem, 0.0), log(1 + len(units) / spread[stem]) / 2)
+    return weights or {stem: 1.0 for word in words for stem in _misspelt(word, spread)}
 
 
-def _stem(word: str) -> str:
-    """Cut an English ending off, roughly: `failed`, `fails`, `failing` and `failures` meet in `fail`."""
-    for ending in ("ures", "ure", "ings", "ing", "ed", "es", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)]
-    return word
+def _misspelt(word: str, stems: Iterable[str]) -> list[str]:
+    """Return the stem that a word of the question may stand for, if there is one very like it."""
+    if len(word) < _PREFIX or not word.isalpha():
+        return []
+    return get_close_matches(
+        word, list(islice((stem for stem in stems if stem.isalpha()), _VOCABULARY)), n=1, cutoff=0.8
+    )
 
 
-def _quote(turn: Turn, lines: Sequence[_Line], remark: str) -> str:
-    quoted = "\n".join(f"> {line.text}" for line in lines[:_SHOWN])
-    name = f"“{turn.job}”" if turn.job else "this conversation"
-    return f"From the brief of {name}, {turn.at:%Y-%m-%d %H:%M} UTC{remark}:\n\n{quoted}"
+def _score(unit: Unit, weights: Mapping[str, float]) -> float:
+    return sum(weight for stem, weight in weights.items() if stem in unit.stems)
+
+
+def _with_what_they_head(hits: Sequence[Unit], units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """Add what stands below a heading: "Three builds failed:" alone says nothing."""
+    if any(unit.kind is not UnitKind.HEADING for unit in hits):
+        return tuple(hits)
+    kept: list[Unit] = []
+    for unit in hits:
+        at = units.index(unit) + 1
+        end = next((n for n in range(at, len(units)) if units[n].kind is UnitKind.HEADING), len(units))
+        kept += [unit, *units[at:end]]
+    return tuple(dict.fromkeys(kept))
+
+
+def _source(turn: Turn, zone: tzinfo) -> str:
+    when = f"{turn.at.astimezone(zone):%Y-%m-%d %H:%M %Z}"
+    return f"From “{one_line(turn.job)}”, {when}" if turn.job else f"From what was sent here, {when}"
+
+
+def _quote(found: _Found, zone: tzinfo) -> str:
+    remark = f". {found.remark}" if found.remark else ""
+    lines: list[str] = []
+    shown, left_out = 0, 0
+    lead: tuple[str, ...] = ()
+    for unit in found.units:
+        room = SHOWN - shown
+        if room <= 0:
+            left_out += len(unit.lines)
+            continue
+        if unit.lead != lead:
+            lines += unit.lead
+            lead = unit.lead
+        kept = unit.lines[:room]
+        lines += [f"`{line.strip()}`" if unit.is_code and "`" not in line else line for line in kept]
+        shown, left_out = shown + len(kept), left_out + len(unit.lines) - len(kept)
+    quoted = "\n".join(f"> {line}" for line in lines)
+    more = f"\n\n({left_out} more {'line' if left_out == 1 else 'lines'} in it)" if left_out else ""
+    return f"{_source(found.brief.turn, zone)}{remark}:\n\n{quoted}{more}"
