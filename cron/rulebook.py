@@ -39,7 +39,7 @@ class JobRulebook:
         account = self._config().accounts.get(address.account)
         allow, everyone = _allowed(account)
         if address.account == LOCAL:  # the page's own people; it always listens
-            return ChatRules(listen=Listen.ALL, everyone=True, is_delivered_to=True)
+            return ChatRules(listen=Listen.ALL, everyone=True, is_delivered_to=True, is_own_page=True)
         return ChatRules(
             listen=Listen.MENTIONS if known is None else known.listen,
             sessions=SessionScope.SHARED if known is None else known.sessions,

@@ -110,6 +110,15 @@ def transcript(conn: Connection, session_id: str) -> list[dict[str, Any]] | None
     return [dict(row._mapping) | {"at": iso(row.at)} for row in rows]
 
 
+def trouble(row: Mapping[str, Any]) -> str:
+    """Say what went wrong with a row of `list_runs`: its error, and each delivery that did not arrive as asked."""
+    said = [row["error"]] if row["error"] else []
+    for one in row["deliveries"]:
+        if one["error"]:
+            said.append(f"{one['target']} is {one['state']}: {one['error']}")
+    return "; ".join(said)
+
+
 def iso(at: datetime | None, zone: str | None = None) -> str | None:
     """Write an instant with its offset, in UTC or in a zone, whole seconds where it has no more."""
     if at is None:

@@ -4,15 +4,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from delivery.chats import account_is_down, account_is_unknown, account_is_up
+from delivery.chats import account_is_down, account_is_unknown, account_is_up, note_hearing
 from delivery.ports import AccountDown, Hear, Platform
 from delivery.retry import CONNECTS
 from state.clock import Monotonic, Now, Sleep
 from state.database import Database
 from state.errors import StateError
+
+T = TypeVar("T")
 
 STEADY = timedelta(minutes=1)
 """An account that was heard for so long begins with short waits again."""
@@ -85,9 +88,7 @@ class AccountKeeper:
             began = self._monotonic()
             try:
                 await self.connect_once(name)
-                await self._before_listening(name)
                 await self._listen(name)
-                reason = "it stopped listening"
             except AccountDown as down:
                 reason = down.reason
             except Exception as error:  # noqa: BLE001 - around one account: it goes down, the others go on
@@ -118,18 +119,51 @@ class AccountKeeper:
             doubt.set_result(reason)
 
     async def _listen(self, name: str) -> None:
+        """Hear until a send finds the login refused. What cannot be heard is tried again; sends go on meanwhile."""
         doubt = self._doubts[name] = asyncio.get_running_loop().create_future()
-        listening = asyncio.create_task(self._platforms[name].listen(self._hear))
+        misses = 0
         try:
-            await asyncio.wait((listening, doubt), return_when=asyncio.FIRST_COMPLETED)
-            if doubt.done():
-                raise AccountDown(doubt.result())
-            await listening
+            while True:
+                began = self._monotonic()
+                await self._before_listening(name)
+                reason = await self._until_doubted(doubt, self._hear_once(name))
+                misses = 1 if self._monotonic() - began >= STEADY.total_seconds() else misses + 1
+                await self._deaf(name, reason)
+                wait = self._jitter(CONNECTS.wait(misses)).total_seconds()
+                await self._until_doubted(doubt, self._sleep(wait))
+                await self._db.write(lambda conn: note_hearing(conn, name, None))
         finally:
             del self._doubts[name]
             doubt.cancel()
-            listening.cancel()
-            await asyncio.wait((listening,))
+
+    async def _hear_once(self, name: str) -> str:
+        """Listen once; return why that ended."""
+        try:
+            await self._platforms[name].listen(self._hear)
+        except AccountDown as down:
+            return down.reason
+        return "it stopped listening"
+
+    async def _until_doubted(self, doubt: asyncio.Future[str], doing: Awaitable[T]) -> T:
+        """Do something, unless a send finds the login refused first: then AccountDown."""
+        task = asyncio.ensure_future(doing)
+        try:
+            await asyncio.wait((task, doubt), return_when=asyncio.FIRST_COMPLETED)
+            if doubt.done():
+                raise AccountDown(doubt.result())
+            return await task
+        finally:
+            task.cancel()
+            await asyncio.wait((task,))
+
+    async def _deaf(self, name: str, reason: str) -> None:
+        """It can send, but not hear: its deliveries are not held for that."""
+        await self._db.write(lambda conn: note_hearing(conn, name, reason))
+        self._log.warning(
+            "An account cannot hear; it is tried again, what it sends goes on.",
+            extra={"action": "account_deaf", "account": name, "reason": reason},
+        )
+        self._changed(name)
 
     async def _down(self, name: str, reason: str) -> None:
         at, kind = self._now(), self._platforms[name].kind

@@ -191,6 +191,12 @@ def account_is_up(conn: Connection, name: str, kind: str, workspace: str, *, at:
     _release(conn, name, at)
 
 
+def note_hearing(conn: Connection, name: str, trouble: str | None) -> None:
+    """Note why an account that can send cannot hear; None: it is being tried again."""
+    reason = None if trouble is None else f"it can send, but not hear: {trouble}"
+    conn.execute(update(ACCOUNTS).where(ACCOUNTS.c.name == name).values(reason=reason))
+
+
 def _release(conn: Connection, account: str, at: datetime) -> None:
     held = select(DELIVERIES.c.id).where(
         DELIVERIES.c.account == account,

@@ -58,6 +58,7 @@ class ChatRules:
     allow: frozenset[str] | None = None
     everyone: bool = False
     is_delivered_to: bool = False  # an enabled job names this chat
+    is_own_page: bool = False  # the built-in page: its people are the daemon's own
     has_threads: bool = True
     expire_after: timedelta | None = None
 

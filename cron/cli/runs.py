@@ -70,7 +70,7 @@ def _sent(row: dict[str, Any]) -> str:
 
 def _remark(row: dict[str, Any]) -> str:
     several = f"{row['count']} until {row['until']}. " if row["count"] > 1 else ""
-    return several + (row["error"] or "")
+    return several + views.trouble(row)
 
 
 def _seed(delivery: dict[str, Any], surface: str) -> str:

@@ -110,14 +110,19 @@ async def test_a_login_that_is_refused_while_sending_takes_the_account_down_and_
     assert (slack.said(), (await house.delivery(sent)).state) == (["one", "one", "two"], "sent")
 
 
-async def test_an_account_that_loses_its_login_while_listening_goes_down_and_comes_back(house):
+async def test_an_account_that_cannot_hear_says_so_goes_on_sending_and_hears_again(house):
     slack = house.scripted()
     await keep(house)
-    slack.hears(AccountDown("token_expired"))
+    slack.hears(AccountDown("the app token is wrong"))
     await house.settle()
-    assert (await account(house, "slack")).reason == "token_expired"
+    deaf = await account(house, "slack")
+    sent = await house.deliver("one")
+    await house.settle()
+    assert (deaf.state, deaf.reason) == ("up", "it can send, but not hear: the app token is wrong")
+    assert (await house.delivery(sent)).state == "sent"
     await house.after(1)
-    assert (await account(house, "slack")).state == "up"
+    heard = await account(house, "slack")
+    assert (heard.state, heard.reason) == ("up", None)
 
 
 async def test_a_broken_connection_of_one_account_does_not_end_the_others(house):
