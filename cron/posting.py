@@ -4,6 +4,7 @@ Nothing is written here. What comes back is enqueued in the transaction that sto
 neither resolved nor rendered nor split again.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
@@ -11,7 +12,10 @@ from cron.model import Config
 from delivery.model import Address, DeliveryId, DeliveryKind, Surface
 from delivery.outbox import NewDelivery
 from delivery.ports import AccountDown, Opening, Platform, TargetUnresolved
+from delivery.render.parts import RenderedPart
 from delivery.targets import TargetError, format_target
+
+LONG = 10_000  # characters of a brief beyond which formatting it could hold up the event loop
 
 
 class Posting:
@@ -52,7 +56,6 @@ class Posting:
         def made(
             account: str, address: Address | None, opening: Opening | None = None, error: str | None = None
         ) -> NewDelivery:
-            platform = self._platforms().get(account)
             return NewDelivery(
                 id=DeliveryId(f"dlv_{uuid4().hex[:12]}"),
                 kind=kind,
@@ -65,7 +68,7 @@ class Posting:
                 surface=surface,
                 continues=continues,
                 address=address,
-                parts=() if platform is None else platform.render(markdown),
+                parts=parts,
                 opening=opening,
                 place=place,
                 title=title,
@@ -73,12 +76,14 @@ class Posting:
             )
 
         place = text
+        parts: tuple[RenderedPart, ...] = ()
         try:
             target = self._config().target(text).target
         except TargetError as error:
             return made(text.partition(":")[0], None, error=str(error))
         place = format_target(target)
         platform = self._platforms().get(target.account)
+        parts = await _rendered(platform, markdown)
         if platform is None:
             return made(target.account, None, error=f"There is no account named {target.account!r} in jobs.yaml.")
         try:
@@ -89,3 +94,12 @@ class Posting:
             return made(target.account, None)
         wants_thread = surface is Surface.THREAD and address.root is None
         return made(target.account, address, platform.opening(address, title) if wants_thread else None)
+
+
+async def _rendered(platform: Platform | None, markdown: str) -> tuple[RenderedPart, ...]:
+    """Format a brief; a long one in a thread, for it may take seconds."""
+    if platform is None:
+        return ()
+    if len(markdown) < LONG:
+        return platform.render(markdown)
+    return await asyncio.to_thread(platform.render, markdown)
