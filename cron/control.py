@@ -1,6 +1,6 @@
 """What people may do to a running daemon: one verb each, the same for the page, the chat and the command line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -10,6 +10,7 @@ from typing import Any
 from cron import ledger, views
 from cron.agents.ports import BriefRequest, Composed
 from cron.briefs import brief_context
+from cron.checkup import check_up
 from cron.model import Config
 from cron.outcomes import Outcome
 from cron.planner import Planned, Planner
@@ -21,7 +22,7 @@ from delivery import doubts, outbox
 from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind, DeliveryState
 from delivery.outbox import OutboxError, Verdict
-from delivery.ports import Settlement
+from delivery.ports import Platform, Settlement
 from seeding import aside, sessions
 from seeding.ports import Answerer, AnswerFailed
 from state.clock import Now
@@ -38,6 +39,8 @@ class Control:
 
     db: Database
     config: Callable[[], Config]
+    config_mistakes: Callable[[], tuple[str, ...]]
+    platforms: Callable[[], Mapping[str, Platform]]
     planner: Planner
     runner: Runner
     posting: Posting
@@ -141,6 +144,11 @@ class Control:
         at = self.now()
         await self.db.write(lambda conn: aside.store(conn, question, answer, asked_at=asked_at, at=at))
         return answer
+
+    async def doctor(self) -> list[dict[str, Any]]:
+        """Look at the file, the zone, the database, every account and every target; post nothing."""
+        found = await check_up(self.config(), self.platforms(), self.db, mistakes=self.config_mistakes(), at=self.now())
+        return [{key: self.redactor().redact_value(value) for key, value in one.items()} for one in found]
 
     async def recent_troubles(self, limit: int = 5) -> list[dict[str, Any]]:
         """Return the newest rows in which something went wrong, newest first."""

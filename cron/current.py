@@ -59,7 +59,9 @@ class CurrentConfig:
         self._mistakes = ()
         if config.fingerprint == self._config.fingerprint:
             return False
+        before = self._config
         self._config, self._redactor = config, Redactor(config.secrets)
+        _log_changes(before, config)
         await apply(config)
         return True
 
@@ -71,6 +73,30 @@ class CurrentConfig:
             log.error(
                 "jobs.yaml is refused, the last good one goes on: %s", mistake, extra={"action": "config_refused"}
             )
+
+
+def log_warnings(config: Config) -> None:
+    """Say what `check` would: things that are allowed, but perhaps not meant."""
+    for warning in config.warnings:
+        log.warning("%s", warning, extra={"action": "config_warning"})
+
+
+def _log_changes(before: Config, after: Config) -> None:
+    """Log one line per account, target and agent that changed; jobs are logged where they are applied."""
+    sections = {
+        "account": (before.accounts, after.accounts),
+        "target": (before.targets, after.targets),
+        "agent": (before.agents, after.agents),
+    }
+    for kind, (old, new) in sections.items():
+        for name in sorted({*old, *new}):
+            if old.get(name) != new.get(name):
+                what = "added" if name not in old else "removed" if name not in new else "changed"
+                log.info("An entry was %s.", what, extra={"action": "config_changed", "kind": kind, "entry": name})
+    if before.timezone != after.timezone:
+        log.info("The default zone was changed.", extra={"action": "config_changed", "zone": after.timezone})
+    if before.warnings != after.warnings:
+        log_warnings(after)
 
 
 async def watch(path: Path, changed: Callable[[], Awaitable[None]]) -> None:

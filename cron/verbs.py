@@ -90,6 +90,10 @@ async def _ask(control: Control, arguments: Arguments, by: str) -> dict[str, Any
     return {"text": await control.ask(arguments["session"], arguments["text"], author=author)}
 
 
+async def _doctor(control: Control, arguments: Arguments, by: str) -> dict[str, Any]:
+    return {"findings": await control.doctor()}
+
+
 VERBS: Mapping[str, Verb] = MappingProxyType(
     {
         "trigger": _trigger,
@@ -104,5 +108,6 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "forget": _forget,
         "send": _send,
         "ask": _ask,
+        "doctor": _doctor,
     }
 )

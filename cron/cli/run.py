@@ -14,6 +14,7 @@ import click
 from cron.cli.logs import EventFormatter, set_up_logging
 from cron.cli.main import Options
 from cron.cli.setup import Failure, config_of, home_of, told
+from cron.current import log_warnings
 from cron.home import Beacon, host_zone, remove_beacon, write_beacon
 from cron.model import Config
 from cron.page.server import LOOPBACK, PageServer, PortTaken, is_loopback, listening
@@ -36,6 +37,7 @@ def run_command(options: Options, port: int, host: str, no_page: bool) -> None:
     """Run the daemon in the foreground. SIGTERM or Ctrl-C finishes what is being sent, then ends it."""
     config = config_of(options)
     logs = set_up_logging(config.secrets)
+    log_warnings(config)
     with told():
         sys.exit(asyncio.run(_live(config, home_of(options), logs, port=port, host=host, has_page=not no_page)))
 
