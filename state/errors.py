@@ -66,6 +66,15 @@ class DamagedError(StateError):
         super().__init__(f"{path} is damaged or no database ({cause}). Put a backup back: `hermes-cron restore`.")
 
 
+class CopyFailedError(StateError):
+    """A copy of the database could not be made; `path` is the copy, and nothing of it is left."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        self.path = path
+        self.cause = cause
+        super().__init__(f"{path} could not be written ({cause}). Check the folder, its disk and its free space.")
+
+
 class StateBusyError(StateError):
     """Another process held the write lock for longer than we wait; nothing happened."""
 

@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from state import sqlite
+from state.copying import copy_out
 from state.errors import DatabaseRefusedError, HomeLockedError, SchemaTooNewError, SchemaTooOldError
 from state.lock import HomeLock
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest migration under `migrations/versions`."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"
@@ -56,6 +57,8 @@ def bring_up_to_date(path: Path) -> None:
             raise SchemaTooNewError(path, found)
         sqlite.set_up_file(raw)
         with _alone(path, found):
+            if found is not None:
+                _keep_copy(raw, path, found)
             _upgrade(raw, path)
     finally:
         raw.close()
@@ -64,6 +67,14 @@ def bring_up_to_date(path: Path) -> None:
 def knows(version: str) -> bool:
     """Whether this program has that migration (else the database is from the future)."""
     return any((_SCRIPTS / "versions").glob(f"{version}_*.py"))
+
+
+def _keep_copy(raw: sqlite3.Connection, path: Path, found: str) -> None:
+    """Keep the rows as they were: the version that wrote them can still read the copy."""
+    copy = path.parent / "backups" / f"{path.stem}-before-{HEAD}-from-{found}.db"
+    copy.parent.mkdir(mode=0o700, exist_ok=True)
+    copy_out(raw, path, copy)
+    log.info("Kept a copy from before the migration.", extra={"action": "migration_backed_up", "path": str(copy)})
 
 
 @contextlib.contextmanager

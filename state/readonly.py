@@ -72,7 +72,7 @@ def open_readonly(path: Path | str) -> ReadOnlyDatabase:
     resolved = Path(path).resolve()
     if not resolved.exists():
         raise NoDatabaseError(resolved)
-    raw = _attach(resolved)
+    raw = attach(resolved)
     try:
         _refuse_layout(raw, resolved)
         return ReadOnlyDatabase(resolved, sqlite.Link(raw))
@@ -81,7 +81,8 @@ def open_readonly(path: Path | str) -> ReadOnlyDatabase:
         raise
 
 
-def _attach(path: Path) -> sqlite3.Connection:
+def attach(path: Path) -> sqlite3.Connection:
+    """Open a bare connection that cannot write and makes no checkpoint. Raises DatabaseRefusedError."""
     try:
         return sqlite.connect_plain(path, mode="ro&immutable=1" if _is_frozen(path) else "ro")
     except sqlite3.OperationalError as error:

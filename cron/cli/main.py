@@ -31,6 +31,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "transcript": ("sessions", "Show the stored turns of a conversation."),
         "chat": ("chat", "Talk on the local channel, or in any conversation."),
         "send": ("send", "Say something now, and mirror it."),
+        "backup": ("backup", "Copy the database, whole and checked."),
+        "restore": ("backup", "Put a backup back."),
         "schema": ("check", "Print the JSON Schema of jobs.yaml."),
     }
 )

@@ -14,7 +14,7 @@ from sqlalchemy import create_engine, inspect
 from statebed import ROOT
 
 from state import migrate
-from state.errors import DatabaseRefusedError, SchemaTooNewError, SchemaTooOldError
+from state.errors import CopyFailedError, DatabaseRefusedError, SchemaTooNewError, SchemaTooOldError
 from state.lock import HomeLock
 from state.migrate import HEAD, bring_up_to_date
 from state.registry import Registry
@@ -110,7 +110,7 @@ def test_a_migration_that_fails_leaves_nothing_of_itself(path: Path, tmp_path: P
 
 def test_an_old_layout_is_not_changed_under_a_living_daemon(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(path)
-    monkeypatch.setattr(migrate, "HEAD", "0002")
+    monkeypatch.setattr(migrate, "HEAD", "9998")
     with HomeLock.acquire(path.parent, pid=os.getpid() + 1), pytest.raises(SchemaTooOldError, match="older layout"):
         bring_up_to_date(path)
 
@@ -154,6 +154,74 @@ def test_the_search_index_follows_every_change_of_a_turn(path: Path) -> None:
     assert raw.execute(find, ("sechs",)).fetchall() == []
     raw.execute("INSERT INTO turns_search (turns_search, rank) VALUES ('integrity-check', 1)")
     raw.close()
+
+
+def test_the_index_of_letter_triples_follows_every_change_and_holds_nothing_else(path: Path) -> None:
+    raw = sqlite3.connect(made(path))
+    add = (
+        "INSERT INTO turns (id, session_id, role, text, at, origin, unconfirmed)"
+        " VALUES (?, 's', 'user', ?, 0, 'cron', 0)"
+    )
+    for one in ((1, "障害が発生しました"), (2, "an English brief — with a dash"), (3, "ระบบขัดข้อง")):
+        raw.execute(add, one)
+
+    def found(word: str) -> list[int]:
+        rows = raw.execute("SELECT rowid FROM turns_trigrams WHERE turns_trigrams MATCH ?", (f'"{word}"',))
+        return [row[0] for row in rows]
+
+    assert [found("が発生"), found("ขัดข้อง"), found("brief")] == [[1], [3], []]
+    raw.execute("UPDATE turns SET text = 'plain' WHERE id = 1")
+    raw.execute("UPDATE turns SET text = '今は 今日です' WHERE id = 2")
+    raw.execute("UPDATE turns SET text = 'ระบบทำงาน' WHERE id = 3")
+    assert [found("が発生"), found("今日で"), found("ขัดข้อง"), found("ทำงาน")] == [[], [2], [], [3]]
+    raw.execute("DELETE FROM turns")
+    assert [found("今日で"), found("ทำงาน")] == [[], []]
+    raw.close()
+
+
+def older(path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a database as the version of that layout left it, with a turn in it."""
+    path.parent.mkdir()
+    path.touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "HEAD", version)
+        bring_up_to_date(path)
+    ask(path, "INSERT INTO sessions VALUES ('s','a','w','c','dm',NULL,NULL,NULL,'c','{}',0,NULL,0,0,NULL)")
+    for text in ("an English brief", "障害が発生しました"):
+        ask(
+            path,
+            "INSERT INTO turns (session_id, role, text, at, origin, unconfirmed)"
+            f" VALUES ('s', 'user', '{text}', 0, 'cron', 0)",
+        )
+    return path
+
+
+@pytest.mark.parametrize("version", ["0001"])
+def test_an_older_database_keeps_its_rows_and_a_copy_is_kept_before(
+    path: Path, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ask(older(path, version, monkeypatch), "SELECT * FROM turns")
+    bring_up_to_date(path)
+    bring_up_to_date(path)
+    copy = path.parent / "backups" / f"state-before-{HEAD}-from-{version}.db"
+    assert ask(path, "SELECT * FROM turns") == before == ask(copy, "SELECT * FROM turns")
+    assert (ask(path, "SELECT * FROM alembic_version"), ask(copy, "SELECT * FROM alembic_version")) == (
+        [(HEAD,)],
+        [(version,)],
+    )
+    assert ask(path, "SELECT rowid FROM turns_search WHERE turns_search MATCH 'english'") == [(1,)]
+    assert ask(path, "SELECT rowid FROM turns_trigrams WHERE turns_trigrams MATCH '障害が'") == [(2,)]
+    assert (copy.stat().st_mode & 0o777, copy.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    assert [one.name for one in copy.parent.iterdir()] == [copy.name]
+
+
+def test_where_no_copy_can_be_kept_nothing_is_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    older(path, "0001", monkeypatch)
+    copy = path.parent / "backups" / f"state-before-{HEAD}-from-0001.db"
+    copy.mkdir(parents=True)
+    with pytest.raises(CopyFailedError, match="could not be written"):
+        bring_up_to_date(path)
+    assert ask(path, "SELECT * FROM alembic_version") == [("0001",)]
 
 
 def test_alembic_is_not_imported_for_a_database_that_is_up_to_date(path: Path) -> None:

@@ -173,7 +173,7 @@ def test_older_and_newer_layouts_are_told_apart(path: Path) -> None:
 
 def test_an_older_layout_asks_for_the_daemon(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made(path)
-    monkeypatch.setattr("state.readonly.HEAD", "0002")
+    monkeypatch.setattr("state.readonly.HEAD", "9998")
     with pytest.raises(SchemaTooOldError, match="Start the daemon once"):
         open_readonly(path)
 
