@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cron.cli.main import Options
+from cron.cli.main import FilePath, Options
 from cron.cli.setup import Failure, InputError, home_of, told
 from cron.home import state_path
 from state.backup import back_up, restore
@@ -20,7 +20,7 @@ _MAGIC = b"SQLite format 3\0"
 
 
 @click.command("backup")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FilePath(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace a backup that is there.")
 @click.pass_obj
 def backup_command(options: Options, file: Path, force: bool) -> None:
@@ -38,7 +38,7 @@ def backup_command(options: Options, file: Path, force: bool) -> None:
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FilePath(path_type=Path))
 @click.pass_obj
 def restore_command(options: Options, file: Path) -> None:
     """Put the backup FILE back. Stop the daemon first; what was there is kept in the home's backups/.

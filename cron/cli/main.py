@@ -1,11 +1,13 @@
 """`hermes-cron`: reads the options that all commands share, and imports a command only when it is asked for."""
 
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import click
 
@@ -29,10 +31,13 @@ _COMMANDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "show": ("runs", "Show one run whole."),
         "sessions": ("sessions", "List the conversations."),
         "transcript": ("sessions", "Show the stored turns of a conversation."),
+        "search": ("search", "Find what was said in any conversation."),
         "chat": ("chat", "Talk on the local channel, or in any conversation."),
         "send": ("send", "Say something now, and mirror it."),
         "backup": ("backup", "Copy the database, whole and checked."),
         "restore": ("backup", "Put a backup back."),
+        "targets": ("doctor", "List the chats that each account can reach."),
+        "doctor": ("doctor", "Look whether everything will work."),
         "schema": ("check", "Print the JSON Schema of jobs.yaml."),
     }
 )
@@ -81,9 +86,18 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class FilePath(click.Path):
+    """A path as the file system spells it, whatever the locale makes of the command line."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take back what `main` did to the arguments."""
+        spelt = os.fsdecode(os.fspath(value).encode("utf-8", "surrogateescape"))
+        return super().convert(spelt, param, ctx)
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--config", type=click.Path(path_type=Path), help="The jobs.yaml to use [./jobs.yaml, <home>/jobs.yaml].")
-@click.option("--home", type=click.Path(path_type=Path), help="Where state lives [$HERMES_CRON_HOME, the user's data].")
+@click.option("--config", type=FilePath(path_type=Path), help="The jobs.yaml to use [./jobs.yaml, <home>/jobs.yaml].")
+@click.option("--home", type=FilePath(path_type=Path), help="Where state lives [$HERMES_CRON_HOME, the user's data].")
 @click.option("--database", metavar="URL", help="A PostgreSQL database instead of <home>/state.db.")
 @click.version_option(package_name="hermes-cron", prog_name="hermes-cron")
 @click.pass_context
@@ -100,4 +114,5 @@ def main() -> None:
         # Briefs hold letters of every script, whatever the locale says.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    sys.argv[1:] = [os.fsencode(one).decode("utf-8", "surrogateescape") for one in sys.argv[1:]]
     cli(prog_name="hermes-cron")

@@ -21,12 +21,14 @@ from delivery.model import DeliveryState
 from delivery.platforms.local import LocalError, channel_name
 from delivery.targets import LOCAL, TargetError
 from seeding import sessions
+from seeding.search import LONGEST_QUERY, search
 
 JOBS_ON_A_PAGE = 100
 RUNS_ON_A_PAGE = 30
 SESSIONS_ON_A_PAGE = 50
 MESSAGES_ON_A_PAGE = 60
 TURNS_ON_A_PAGE = 100
+HITS_ON_A_PAGE = 100
 LAST_PAGE = 1000
 REFRESH = 1.0  # seconds at least between two hints that something changed
 
@@ -49,6 +51,7 @@ class Pages:
             Route("/channels/{channel}/live", self.channel_live),
             Route("/sessions", self.sessions),
             Route("/sessions/{session}", self.session),
+            Route("/search", self.search),
             Route("/live", self.live),
             *(Route(f"/static/{name}", _static(name, body)) for name, body in static_files().items()),
         ]
@@ -210,6 +213,12 @@ class Pages:
             lambda conn: queries.turn_page(conn, session_id, before=before, most=TURNS_ON_A_PAGE)
         )
         return await self.show("session.html", session=found, found=turns, before=before)
+
+    async def search(self, request: Request) -> Response:
+        """Show the turns in which words stand."""
+        words = request.query_params.get("q", "").strip()[:LONGEST_QUERY]
+        hits = await self._desk.db.read(lambda conn: search(conn, words, most=HITS_ON_A_PAGE))
+        return await self.show("search.html", words=words, hits=hits, most=HITS_ON_A_PAGE)
 
     async def live(self, request: Request) -> EventStream:
         """Push a hint after something was stored, so that an open page can show itself anew."""

@@ -29,7 +29,7 @@ async def test_a_backup_of_a_living_daemon_can_be_put_back_and_knows_its_convers
     assert (done[0], "state-before-restore-" in done[1]) == (0, True)
     assert (jobs, len(sessions)) == ([("fruit", "ran")], 2)
     assert "action=rewind_settled" in said
-    assert [one.name for one in (running.home / "backups").iterdir()][0].startswith("state-before-restore-")
+    assert [one.name[:21] for one in (running.home / "backups").iterdir()] == ["state-before-restore-"]
 
 
 async def test_names_that_are_no_place_for_a_backup_are_refused_in_a_sentence(tmp_path):
@@ -56,6 +56,14 @@ async def test_names_that_are_no_place_for_a_backup_are_refused_in_a_sentence(tm
     assert (code, "damaged or no database" in err) == (1, True)
     code, _, err = await home.cli("restore", str(tmp_path / "nothing.db"))
     assert (code, "There is no file" in err) == (2, True)
+
+
+async def test_a_name_with_letters_of_its_own_is_written_under_any_locale(tmp_path):
+    home = Process(tmp_path, {"LC_ALL": "C", "PYTHONUTF8": "0"})
+    home.write(CONFIG)
+    assert (await home.cli("trigger", "fruit", "--wait"))[0] == 0
+    code, _, _ = await home.cli("backup", str(tmp_path / "Sicherung für 東京.db"))
+    assert (code, (tmp_path / "Sicherung für 東京.db").exists()) == (0, True)
 
 
 async def test_before_there_is_a_database_there_is_nothing_to_back_up(tmp_path):

@@ -231,3 +231,14 @@ async def test_files_of_the_page_may_be_kept_and_change_address_when_they_change
 
     assert response.headers["content-type"].startswith("text/css")
     assert "immutable" in response.headers["cache-control"]
+
+
+async def test_what_was_said_is_found_by_its_words_whatever_is_typed(site):
+    row = await site.run("disk")
+
+    found = await site.http.get("/search", params={"q": "FULL 93 % db-3"})
+    odd = await site.http.get("/search", params={"q": '"<script>alert(1) AND ('})
+
+    assert "is 93 % full on db-3" in words(found)
+    assert f'href="/sessions/{row["deliveries"][0]["flat_session"]}?before=' in found.text
+    assert (odd.status_code, "Nothing was found" in words(odd), "<script>alert" in odd.text) == (200, True, False)
