@@ -13,10 +13,11 @@ from cron.alerts import Alerts
 from cron.answering import Agents
 from cron.current import CurrentConfig, watch
 from cron.definitions import definition_of, policy_of, schedule_of
-from cron.model import Config
+from cron.model import Config, JobId
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
 from cron.reload import apply_jobs, know_jobs
+from cron.retention import Retention
 from cron.rewind import settle_if_rewound, tell_unknown
 from cron.rulebook import JobRulebook
 from cron.runner import Runner
@@ -118,6 +119,7 @@ class Daemon:
             router=parts.router.run(),
             responder=parts.responder.run(),
             directory=parts.directory.run(),
+            retention=Retention(db=parts.db, now=self._now, sleep=self._sleep).run(),
             targets=self._resolve_targets(),
             watch=watch(parts.current().path, self.reread),
         )
@@ -174,6 +176,10 @@ class Daemon:
         self._parts.watcher.changed(summary.id)
         if summary.run_id is not None:
             self._spawn(self._parts.runner.delivered(summary.run_id))
+
+    def job_stopped(self, job_id: str) -> None:
+        """Hear that `stop_after` has paused a job."""
+        self._spawn(self._parts.planner.reread(JobId(job_id)))
 
     def login_refused(self, account: str, reason: str) -> None:
         """Hear from the dispatcher that a send found the login refused."""
@@ -240,6 +246,7 @@ class Daemon:
     async def _apply(self, config: Config) -> None:
         parts = self._parts
         await self._replace_accounts(config)
+        parts.runner.resize(max_running=config.max_running, missed_running=config.catch_up_running)
         await self._apply_jobs(config)
         await parts.rulebook.refresh()
 
@@ -338,7 +345,7 @@ class Daemon:
         """Planner and intake, then agents, then sends, then receipts and seeds: so that each ends into the next."""
         parts = self._parts
         log.info("Stopping.", extra={"action": "stopping"})
-        await _cancel([running[name] for name in ("planner", "targets", "watch", "seeds") if name in running])
+        await _cancel([running[name] for name in ("planner", "targets", "watch", "seeds", "retention") if name in running])
         for name in list(self._listening):
             await self._stop_listening(name)
         await parts.router.stop()

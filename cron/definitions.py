@@ -2,13 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from cron.model import CatchUp, Job, Overlap
 from cron.schedule import RepeatedHour, Schedule, parse_schedule
+from cron.schedules.days import Days, DaySpan
 from cron.span import Policy, default_late
 
 
@@ -19,7 +20,9 @@ def definition_of(job: Job) -> dict[str, object]:
         "timezone": job.timezone,
         "start": _text(job.start),
         "end": _text(job.end),
-        "excluded": sorted(day.isoformat() for day in job.excluded),
+        "excluded": _stored(job.excluded),
+        "also": _stored(job.also),
+        "day_sources": list(job.day_sources),
         "times": job.times,
         "repeated_hour": str(job.repeated_hour),
         "late_s": None if job.late is None else job.late.total_seconds(),
@@ -30,7 +33,8 @@ def definition_of(job: Job) -> dict[str, object]:
 
 def fingerprint_of(definition: Mapping[str, object]) -> str:
     """Return what changes when the schedule must be begun anew: expression, zone, start, end, except."""
-    named = {key: definition[key] for key in ("schedules", "timezone", "start", "end", "excluded")}
+    # By what days off were read from: what a repeated event of a calendar names moves on with the years.
+    named = {key: definition[key] for key in ("schedules", "timezone", "start", "end", "day_sources")}
     return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -44,7 +48,8 @@ def schedule_of(definition: Mapping[str, Any], anchor: datetime) -> Schedule:
         start=_instant(definition["start"]),
         end=_instant(definition["end"]),
         times=definition["times"],
-        excluded=[date.fromisoformat(day) for day in definition["excluded"]],
+        excluded=_days(definition["excluded"]),
+        also=_days(definition.get("also", ())),
     )
 
 
@@ -53,6 +58,21 @@ def policy_of(definition: Mapping[str, Any], schedule: Schedule, at: datetime) -
     seconds = definition["late_s"]
     late = default_late(schedule, at) if seconds is None else timedelta(seconds=seconds)
     return Policy(late=late, catch_up=CatchUp(definition["catch_up"]), overlap=Overlap(definition["overlap"]))
+
+
+def _stored(days: Days) -> list[object]:
+    """Return a set of days, fit for JSON: [first, last, name] for a span, the name of a calendar as a text."""
+    spans = [[span.first.isoformat(), span.last.isoformat(), span.name] for span in days.spans]
+    return [*spans, *days.calendars]
+
+
+def _days(stored: Sequence[Any]) -> Days:
+    spans = tuple(
+        DaySpan(first=date.fromisoformat(one[0]), last=date.fromisoformat(one[1]), name=one[2])
+        for one in stored
+        if not isinstance(one, str)
+    )
+    return Days(spans, tuple(one for one in stored if isinstance(one, str)))
 
 
 def _text(at: datetime | None) -> str | None:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from cron.model import JobId
 from cron.span import Pause
+from seeding.prepared import Prepared
 from state.schema import jobs
 
 
@@ -30,15 +31,17 @@ class JobRow:
     incident: str | None
     incident_told_at: datetime | None
     is_removed: bool
+    floor: datetime | None = None  # rows up to here were pruned
+    ahead_until: datetime | None = None  # rows may exist beyond the cursor, up to here: the clock was set back
 
 
 _ALL = select(jobs)
 _ONE = _ALL.where(jobs.c.id == bindparam("job_id"))
 _PATCH = jobs.update().where(jobs.c.id == bindparam("job_id"))
-_ADVANCE = (
+_ADVANCE = Prepared(
     jobs.update()
     .where(jobs.c.id == bindparam("job_id"), jobs.c.cursor == bindparam("old"), jobs.c.revision == bindparam("rev"))
-    .values(cursor=bindparam("new"))
+    .values(cursor=bindparam("new", type_=jobs.c.cursor.type))
 )
 
 
@@ -78,6 +81,10 @@ def reanchor(
             "seen_at": at,
         },
     )
+    _revise(conn, job_id)
+
+
+def _revise(conn: Connection, job_id: str) -> None:
     conn.execute(jobs.update().where(jobs.c.id == job_id).values(revision=jobs.c.revision + 1))
 
 
@@ -97,7 +104,18 @@ def remove(conn: Connection, job_id: str, at: datetime) -> None:
 def advance(conn: Connection, row: JobRow, cursor: datetime) -> bool:
     """Move the cursor, if nobody moved it since the row was read; False if somebody did."""
     values = {"job_id": row.id, "old": row.cursor, "rev": row.revision, "new": cursor}
-    return conn.execute(_ADVANCE, values).rowcount == 1
+    return _ADVANCE.run(conn, [values]) == 1
+
+
+def set_back(conn: Connection, row: JobRow, at: datetime) -> None:
+    """Move the cursor back to `at`, because the clock was: rows beyond it stay, and what they name never runs again.
+
+    An anchor that lies in the future now is moved as well, else intervals would wait until then.
+    """
+    ahead = row.cursor if row.ahead_until is None else max(row.cursor, row.ahead_until)
+    anchor = min(row.anchor, at.replace(microsecond=0))
+    conn.execute(_PATCH, {"job_id": row.id, "cursor": at, "anchor": anchor, "ahead_until": ahead})
+    _revise(conn, row.id)
 
 
 def pause(conn: Connection, job_id: str, pause: Pause) -> None:
@@ -109,8 +127,8 @@ def pause(conn: Connection, job_id: str, pause: Pause) -> None:
 
 
 def resume(conn: Connection, job_id: str) -> None:
-    """End a pause; what it covered stays skipped."""
-    conn.execute(_PATCH, {"job_id": job_id, "paused_at": None, "paused_until": None, "paused_by": None})
+    """End a pause; what it covered stays skipped, and failures are counted anew."""
+    conn.execute(_PATCH, {"job_id": job_id, "paused_at": None, "paused_until": None, "paused_by": None, "failures": 0})
 
 
 def note_health(
@@ -135,4 +153,6 @@ def _as_row(row: Row[tuple[object, ...]]) -> JobRow:
         incident=row.incident,
         incident_told_at=row.incident_told_at,
         is_removed=row.removed_at is not None,
+        floor=row.floor,
+        ahead_until=row.ahead_until,
     )

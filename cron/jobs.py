@@ -53,7 +53,7 @@ def _load(path: Path, environ: Mapping[str, str], host_zone: str | None, now: da
         data = read_bytes(path)
         document = _document(decode(data), substitution)
         reader = FileReader(path=path, document=document, now=now, host_zone=host_zone)
-        config = reader.config(notes, lambda: _fingerprint(data, substitution, host_zone))
+        config = reader.config(notes, lambda: _fingerprint(data, substitution, host_zone, reader.files))
         mistakes: Iterable[Mistake] = document.mistakes
     except Unreadable as error:
         config, mistakes = None, error.mistakes
@@ -71,6 +71,6 @@ def _document(text: str, substitution: Substitution) -> Document:
     return Document(root=root, lines=text.split("\n"), substitution=substitution, mistakes=list(mistakes))
 
 
-def _fingerprint(data: bytes, substitution: Substitution, host_zone: str | None) -> str:
-    used = json.dumps([sorted(substitution.used.items()), host_zone])
+def _fingerprint(data: bytes, substitution: Substitution, host_zone: str | None, files: Mapping[Path, str]) -> str:
+    used = json.dumps([sorted(substitution.used.items()), host_zone, sorted(files.values())])
     return hashlib.sha256(data + b"\0" + used.encode()).hexdigest()

@@ -8,12 +8,14 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import PlainValidator, WithJsonSchema
 
+from cron.schedules.days import PREFIX, DaySpan
 from cron.schedules.durations import parse_duration
 
 NO_VALUE: Final = "nothing stands here: write a value, or remove the line"
@@ -25,6 +27,16 @@ _TRUE: Final = frozenset({"true", "yes", "on"})
 _FALSE: Final = frozenset({"false", "no", "off"})
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BIDI: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayWords:
+    """One item of `except` or `also`, as typed, and as what it was read: a span, a calendar's name, or a file's."""
+
+    text: str
+    span: DaySpan | None = None
+    calendar: str | None = None
+    file: str | None = None
 
 
 class ItemError(ValueError):
@@ -185,23 +197,33 @@ def url(value: object) -> str:
     return word
 
 
-def days(value: object) -> tuple[date, ...]:
-    """Read days (2026-12-25) and spans of days (2026-12-24..2027-01-02)."""
-    found: set[date] = set()
+def days(value: object) -> tuple[DayWords, ...]:
+    """Read days (2026-12-25), spans of days (2026-12-24..2027-01-02), calendars (holidays:DE-BY) and .ics files."""
+    found: list[DayWords] = []
     for piece in comma_texts(value):
-        first, dots, last = piece.partition("..")
-        start, end = _day(first), _day(last) if dots else _day(first)
-        if not timedelta(0) <= end - start <= timedelta(days=400):
-            raise ValueError(f'"{piece}" is no span of days: the first comes first, and 400 days are the most')
-        found.update(start + timedelta(days=n) for n in range((end - start).days + 1))
-    return tuple(sorted(found))
+        if piece.startswith(PREFIX):
+            found.append(DayWords(text=piece, calendar=piece.removeprefix(PREFIX).strip()))
+        elif piece.lower().endswith(".ics"):
+            found.append(DayWords(text=piece, file=piece))
+        else:
+            found.append(DayWords(text=piece, span=_span(piece)))
+    return tuple(found)
+
+
+def _span(piece: str) -> DaySpan:
+    first, dots, last = piece.partition("..")
+    start, end = _day(first), _day(last) if dots else _day(first)
+    if not timedelta(0) <= end - start <= timedelta(days=400):
+        raise ValueError(f'"{piece}" is no span of days: the first comes first, and 400 days are the most')
+    return DaySpan(first=start, last=end)
 
 
 def _day(word: str) -> date:
     try:
         return date.fromisoformat(word.strip())
     except ValueError:
-        raise ValueError(f'"{word.strip()}" is no day: write it as 2026-12-25') from None
+        shapes = "2026-12-25, 2026-12-24..2027-01-02, holidays:DE or team.ics"
+        raise ValueError(f'"{word.strip()}" is no day: write it as {shapes}') from None
 
 
 def check_name(name: str, what: str) -> None:
@@ -248,4 +270,4 @@ Environment = Annotated[
 ]
 Command = Annotated[str | tuple[str, ...], PlainValidator(command), WithJsonSchema(_LIST)]
 Url = Annotated[str, PlainValidator(url), WithJsonSchema({"type": "string", "pattern": r"^https?://|\$\{"})]
-Days = Annotated[tuple[date, ...], PlainValidator(days), WithJsonSchema(_LIST)]
+Days = Annotated[tuple[DayWords, ...], PlainValidator(days), WithJsonSchema(_LIST)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -22,6 +22,9 @@ from cron.redact import Redactor
 from delivery.model import Surface
 from delivery.targets import TargetError
 
+MAX_RUNNING: Final = 16
+CATCH_UP_RUNNING: Final = 2
+
 M = TypeVar("M", bound=BaseModel)
 S = TypeVar("S")
 
@@ -35,13 +38,15 @@ class FileReader:
     now: datetime | None
     host_zone: str | None
     warnings: list[tuple[Loc, str]] = field(default_factory=list)
+    files: dict[Path, str] = field(default_factory=dict)  # what else was read, and what stood in it
 
     def config(self, notes: tuple[str, ...], fingerprint: Callable[[], str]) -> Config | None:
         """Return the file's values, or None if the document has mistakes. Raises Unreadable."""
         tree = self._tree()
         self._note_secrets(tree)
-        times = TimeChecks(now=self.now)
-        zone, source = times.default_zone(self._zone_text(tree), self.host_zone, self.document)
+        times = TimeChecks(now=self.now, files=self.files)
+        top = self._top(tree)
+        zone, source = times.default_zone(top.timezone, self.host_zone, self.document)
         accounts = self._accounts(tree)
         places = self._places(tree, accounts)
         agents = self._each("agents", tree, AgentModel, self._agent)
@@ -75,6 +80,8 @@ class FileReader:
             defaults=settled,
             secrets=frozenset(self.document.substitution.secrets),
             warnings=self._written((*times.warnings, *resolver.warnings, *self.warnings), notes),
+            max_running=top.max_running or MAX_RUNNING,
+            catch_up_running=top.catch_up_running or CATCH_UP_RUNNING,
             fingerprint=fingerprint(),
         )
 
@@ -105,11 +112,11 @@ class FileReader:
                 tree[name] = {}
         return tree
 
-    def _zone_text(self, tree: Mapping[str, Any]) -> str | None:
-        if "timezone" not in tree:
-            return None
-        model = fit(ConfigModel, {"timezone": tree["timezone"]}, (), self.document)
-        return None if model is None else model.timezone
+    def _top(self, tree: Mapping[str, Any]) -> ConfigModel:
+        """Return what stands at the top beside the sections."""
+        written = {key: tree[key] for key in ("timezone", "max_running", "catch_up_running") if key in tree}
+        model = fit(ConfigModel, written, (), self.document) if written else None
+        return ConfigModel() if model is None else model  # type: ignore[call-arg]
 
     def _each(
         self, section: str, tree: Mapping[str, Any], model: type[M], make: Callable[[str, M], S | None]

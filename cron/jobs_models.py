@@ -81,6 +81,7 @@ class Policies(Strict):
     on_failure: FilledText | None = Field(None, description="Where a failure is told; none: nowhere.")
     jitter: DurationOrZero | None = Field(None, description="The longest random delay.")
     stop_after: Count | None = Field(None, description="Pause the job after so many failures in a row.")
+    remind_after: Duration | None = Field(None, description="When a failure that goes on is told again.")
 
 
 class JobModel(Policies):
@@ -99,7 +100,10 @@ class JobModel(Policies):
     start: FilledText | None = Field(None, description="Not before this instant; intervals count from it.")
     end: FilledText | None = Field(None, description="Not after this instant.")
     times: Count | None = Field(None, description="Only so often in all.")
-    excluded: Days | None = Field(None, alias="except", description="Days, or spans a..b, on which it is not due.")
+    excluded: Days | None = Field(
+        None, alias="except", description="Days off: 2026-12-25, spans a..b, holidays:DE-BY, or an .ics file."
+    )
+    also: Days | None = Field(None, description="Days on which it is due beside its weekdays: a Saturday.")
     was: FilledText | None = Field(None, description="The name it had before: its history is kept.")
 
 
@@ -150,6 +154,8 @@ class ConfigModel(Strict):
     """A whole jobs.yaml."""
 
     timezone: FilledText | None = Field(None, description="The default zone; without it the host's.")
+    max_running: Count | None = Field(None, description="How many commands and prompts run at the same time.")
+    catch_up_running: Count | None = Field(None, description="Of those, how many may catch up what was missed.")
     accounts: dict[str, AccountModel] | None = None
     targets: dict[str, TargetModel] | None = None
     agents: dict[str, AgentModel] | None = None

@@ -1,14 +1,15 @@
 """From the shapes of the file to the values that the program works with: defaults, agents, places, times."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from cron.jobs_agents import folder, shell_sign, start_of
-from cron.jobs_fields import check_name
+from cron.jobs_fields import DayWords, check_name
 from cron.jobs_models import DefaultsModel, JobModel, RetryModel
 from cron.jobs_places import NOWHERE, Places
 from cron.jobs_times import TimeChecks, Times
@@ -24,6 +25,7 @@ from cron.model import (
     RepeatedHour,
     Retry,
 )
+from cron.schedules.days import Days
 from delivery.model import Surface
 from delivery.targets import TargetError
 
@@ -95,8 +97,11 @@ class Resolver:
             end=timing.end,
             times=timing.times,
             excluded=timing.excluded,
+            also=timing.also,
+            day_sources=timing.day_sources,
             jitter=self._either(model, "jitter", timedelta(0)),
             stop_after=self._either(model, "stop_after", None),
+            remind_after=self._either(model, "remind_after", timedelta(hours=24)),
             was=model.was,
         )
 
@@ -220,6 +225,8 @@ class Resolver:
         except ValueError as error:
             self.document.report((*loc, "timezone"), str(error))
             return None
+        off, off_sources = self._days(model.excluded, (*loc, "except"), zone)
+        also, also_sources = self._days(model.also, (*loc, "also"), zone)
         timing = Times(
             texts=model.schedule,
             zone=zone.key,
@@ -227,10 +234,15 @@ class Resolver:
             start=self.times.instant(model.start, (*loc, "start"), zone, self.document),
             end=self.times.instant(model.end, (*loc, "end"), zone, self.document),
             times=model.times,
-            excluded=model.excluded or (),
+            excluded=off,
+            also=also,
+            day_sources=(*off_sources, *(f"also {source}" for source in also_sources)),
         )
         self.times.schedule(timing, (*loc, "schedule"), self.document)
         return timing
+
+    def _days(self, words: Sequence[DayWords] | None, loc: Loc, zone: ZoneInfo) -> tuple[Days, tuple[str, ...]]:
+        return self.times.days(words or (), loc, zone, self.base_dir, self.document)
 
     def _context(self, loc: Loc, name: str, model: JobModel) -> tuple[str, ...]:
         given = model.context_from or ()

@@ -1,14 +1,19 @@
 """Zones and schedules of jobs.yaml: whether they can be read, and what should be said about them."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from cron.calendars import CalendarError, days_of_ics, read_ics
+from cron.jobs_fields import DayWords
 from cron.jobs_yaml import Document, Loc
 from cron.model import RepeatedHour, ZoneSource
 from cron.schedule import Schedule, ScheduleError, parse_instant, parse_schedule, warnings_for, zone_named
+from cron.schedules.days import Days, DaySpan, calendar_year
 
 SOME_ANCHOR: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """Where intervals count from while a file is only checked."""
@@ -26,7 +31,9 @@ class Times:
     start: datetime | None
     end: datetime | None
     times: int | None
-    excluded: tuple[date, ...]
+    excluded: Days
+    also: Days
+    day_sources: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -37,6 +44,8 @@ class TimeChecks:
     warnings: list[tuple[Loc, str]] = field(default_factory=list)
     _zones: dict[str, ZoneInfo | str] = field(default_factory=dict)
     _schedules: dict[Times, Schedule | ScheduleError] = field(default_factory=dict)
+    files: dict[Path, str] = field(default_factory=dict)  # the .ics files that were read, and what stood in them
+    _spans: dict[tuple[Path, str], tuple[DaySpan, ...] | str] = field(default_factory=dict)
 
     def zone(self, name: str) -> ZoneInfo:
         """Return the zone. Raises ValueError with a hint."""
@@ -80,6 +89,49 @@ class TimeChecks:
             document.report(loc, error.message)
             return None
 
+    def days(
+        self, words: Sequence[DayWords], loc: Loc, zone: ZoneInfo, folder: Path, document: Document
+    ) -> tuple[Days, tuple[str, ...]]:
+        """Return the days that are meant, and what they were read from; report calendars that cannot be had."""
+        spans: list[DaySpan] = []
+        calendars: list[str] = []
+        sources: list[str] = []
+        for index, word in enumerate(words):
+            sources.append(word.text)
+            if word.span is not None:
+                spans.append(word.span)
+            elif word.calendar is not None:
+                calendars += self._calendar(word.calendar, (*loc, index), document)
+            elif word.file is not None:
+                found = self._ics(folder / word.file, zone)
+                if isinstance(found, str):
+                    document.report((*loc, index), found)
+                else:
+                    spans += found
+                    sources.append(self.files[folder / word.file])
+        spans.sort(key=lambda span: (span.first, span.last, span.name))
+        return Days(tuple(spans), tuple(dict.fromkeys(calendars))), tuple(sources)
+
+    def _calendar(self, name: str, loc: Loc, document: Document) -> tuple[str, ...]:
+        try:
+            calendar_year(name, (self.now or SOME_ANCHOR).year)
+        except ScheduleError as error:
+            document.report(loc, error.message)
+            return ()
+        return (name,)
+
+    def _ics(self, path: Path, zone: ZoneInfo) -> tuple[DaySpan, ...] | str:
+        found = self._spans.get((path, zone.key))
+        if found is None:
+            try:
+                data = read_ics(path)
+                self.files[path] = hashlib.sha256(data).hexdigest()[:16]
+                found = days_of_ics(data, path.name, zone=zone, around=self.now or SOME_ANCHOR)
+            except CalendarError as error:
+                found = str(error)
+            self._spans[path, zone.key] = found
+        return found
+
     def schedule(self, times: Times, loc: Loc, document: Document) -> None:
         """Report a schedule that cannot be used, at the column that is wrong; note what should be said."""
         found = self._schedules.get(times)
@@ -103,6 +155,7 @@ class TimeChecks:
                 end=times.end,
                 times=times.times,
                 excluded=times.excluded,
+                also=times.also,
             )
         except ScheduleError as error:
             return error

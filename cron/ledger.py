@@ -4,17 +4,19 @@ Functions on a connection, for `db.write` and `db.read`. Once-only is the UNIQUE
 second claim of the same occurrence finds the first and does nothing. An outcome is set once and never again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import Connection, Row, bindparam, func, select
+from sqlalchemy import Connection, bindparam, func, null, or_, select
 
 from cron.outcomes import OccurrenceKind, Outcome, RunState
 from cron.span import PlannedRow
 from delivery.model import DeliveryState
-from state.schema import deliveries, incarnations, jobs, occurrences, runs
+from seeding.prepared import Prepared
+from state.schema import clock_steps, deliveries, incarnations, jobs, occurrences, runs
 
 ENDED = (DeliveryState.SENT, DeliveryState.DEGRADED, DeliveryState.FAILED, DeliveryState.IN_DOUBT, DeliveryState.HELD)
 
@@ -36,17 +38,77 @@ class RunRow:
     attempt: int
     process_group: int | None
     leader_ticks: int | None
+    deliver: tuple[str, ...] | None = None  # other targets than the job's
 
 
-_NEW = occurrences.insert().prefix_with("OR IGNORE", dialect="sqlite")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoveredSpan:
+    """One row of the ledger as far as coverage goes: `due`, or everything from `due` to `until`."""
+
+    id: int
+    due: datetime
+    until: datetime | None
+
+
+_NEW = Prepared(
+    occurrences.insert().inline().prefix_with("OR IGNORE", dialect="sqlite"),
+    columns=["job_id", "kind", "due", "n", "until", "count", "outcome", "error", "late_s", "at"],
+)
+_NEW_RUN = Prepared(
+    runs.insert()
+    .inline()
+    .values(
+        id=bindparam("new_id"),
+        occurrence_id=select(occurrences.c.id)
+        .where(
+            occurrences.c.job_id == bindparam("of_job"),
+            occurrences.c.kind == bindparam("of_kind"),
+            occurrences.c.due == bindparam("of_due"),
+            occurrences.c.n == bindparam("of_n"),
+        )
+        .scalar_subquery(),
+        job_id=bindparam("of_job"),
+        state=RunState.CLAIMED,
+        incarnation=bindparam("by_incarnation"),
+        definition=bindparam("as_read", type_=runs.c.definition.type),
+        attempt=0,
+    )
+)
 _OPEN = (
     select(runs, occurrences.c.kind, occurrences.c.due, jobs.c.name.label("job_name"))
     .join(occurrences, occurrences.c.id == runs.c.occurrence_id)
     .join(jobs, jobs.c.id == runs.c.job_id)
 )
-_COMPOSING = _OPEN.where(
-    runs.c.job_id == bindparam("job_id"), runs.c.state.in_([RunState.CLAIMED, RunState.COMPOSING])
-).order_by(occurrences.c.due)
+_COMPOSING = Prepared(
+    _OPEN.where(
+        runs.c.job_id == bindparam("of_job"),
+        or_(runs.c.state == RunState.CLAIMED, runs.c.state == RunState.COMPOSING),
+    ).order_by(occurrences.c.due)
+)
+_BEGIN = Prepared(
+    runs.update()
+    .where(runs.c.id == bindparam("run_id"))
+    .values(
+        state=RunState.COMPOSING,
+        attempt=bindparam("number"),
+        started_at=func.coalesce(runs.c.started_at, bindparam("began", type_=runs.c.started_at.type)),
+        process_group=null(),
+        leader_ticks=null(),
+    )
+)
+_DUES = select(occurrences.c.due).where(
+    occurrences.c.job_id == bindparam("job_id"), occurrences.c.kind == OccurrenceKind.SCHEDULED
+)
+_SPANS = Prepared(
+    select(occurrences.c.id, occurrences.c.due, occurrences.c.until)
+    .where(
+        occurrences.c.job_id == bindparam("of_job"),
+        occurrences.c.kind == OccurrenceKind.SCHEDULED,
+        occurrences.c.due > bindparam("since", type_=occurrences.c.due.type),
+    )
+    .order_by(occurrences.c.due.desc())
+    .limit(bindparam("most"))
+)
 _UNENDED = select(func.count()).where(
     deliveries.c.run_id == bindparam("run_id"), deliveries.c.state.not_in([str(state) for state in ENDED])
 )
@@ -73,21 +135,24 @@ def end_incarnation(conn: Connection, incarnation: str, at: datetime) -> None:
 
 def write_rows(conn: Connection, job_id: str, rows: Iterable[PlannedRow], at: datetime) -> None:
     """Account for occurrences that are not run."""
-    for row in rows:
-        conn.execute(
-            _NEW.values(
-                job_id=job_id,
-                kind=OccurrenceKind.SCHEDULED,
-                due=row.due,
-                n=0,
-                until=row.until,
-                count=row.count,
-                outcome=row.outcome,
-                error=row.error,
-                late_s=row.late_s,
-                at=at,
-            )
-        )
+    _NEW.run(
+        conn,
+        [
+            {
+                "job_id": job_id,
+                "kind": OccurrenceKind.SCHEDULED,
+                "due": row.due,
+                "n": 0,
+                "until": row.until,
+                "count": row.count,
+                "outcome": row.outcome,
+                "error": row.error,
+                "late_s": row.late_s,
+                "at": at,
+            }
+            for row in rows
+        ],
+    )
 
 
 def claim(
@@ -99,10 +164,11 @@ def claim(
     incarnation: str,
     definition: Mapping[str, object],
     at: datetime,
+    deliver: Sequence[str] | None = None,
 ) -> str | None:
     """Claim one occurrence and return the new run's id; None if it was claimed (or accounted for) before.
 
-    Manual runs due in the same microsecond are told apart by `n`.
+    Manual runs due in the same microsecond are told apart by `n`. `deliver`: other targets than the job's.
     """
     n = 0
     if kind is not OccurrenceKind.SCHEDULED:
@@ -111,28 +177,32 @@ def claim(
                 occurrences.c.job_id == job_id, occurrences.c.kind == kind, occurrences.c.due == due
             )
         ).scalar_one()
-    added = conn.execute(
-        _NEW.values(job_id=job_id, kind=kind, due=due, n=n, count=1, late_s=max(0.0, (at - due).total_seconds()), at=at)
-    )
-    if added.rowcount != 1:
+    late = max(0.0, (at - due).total_seconds())
+    row = {"job_id": job_id, "kind": kind, "due": due, "n": n, "until": None, "count": 1, "late_s": late, "at": at}
+    if _NEW.run(conn, [row | {"outcome": None, "error": None}]) != 1:
         return None
     run_id = f"run_{uuid4().hex[:12]}"
-    conn.execute(
-        runs.insert().values(
-            id=run_id,
-            occurrence_id=added.lastrowid,
-            job_id=job_id,
-            state=RunState.CLAIMED,
-            incarnation=incarnation,
-            definition=dict(definition),
-        )
+    as_read = dict(definition) if deliver is None else {**definition, "deliver": list(deliver)}
+    _NEW_RUN.run(
+        conn,
+        [
+            {
+                "new_id": run_id,
+                "of_job": job_id,
+                "of_kind": kind,
+                "of_due": due,
+                "of_n": n,
+                "by_incarnation": incarnation,
+                "as_read": as_read,
+            }
+        ],
     )
     return run_id
 
 
 def composing_runs(conn: Connection, job_id: str) -> list[RunRow]:
     """Return the job's runs that have not composed yet: what `overlap` looks at."""
-    return [_as_run(row) for row in conn.execute(_COMPOSING, {"job_id": job_id})]
+    return [_as_run(row) for row in _COMPOSING.all(conn, {"of_job": job_id})]
 
 
 def run_by_id(conn: Connection, run_id: str) -> RunRow | None:
@@ -152,20 +222,18 @@ def adopt(conn: Connection, run_id: str, incarnation: str) -> None:
     conn.execute(_PATCH_RUN, {"run_id": run_id, "incarnation": incarnation})
 
 
-def begin_attempt(conn: Connection, run_id: str, at: datetime) -> int:
-    """Note that the agent is about to be started; return the attempt's number, from 1."""
+def begin_attempt(conn: Connection, run_id: str, attempt: int, at: datetime) -> None:
+    """Note that the agent is about to be started for the attempt of this number, from 1."""
+    _BEGIN.run(conn, [{"run_id": run_id, "number": attempt, "began": at}])
+
+
+def await_retry(conn: Connection, run_id: str) -> None:
+    """Note that an attempt has failed and nothing works on the run any more: it is as if claimed, until the next."""
     conn.execute(
         runs.update()
-        .where(runs.c.id == run_id)
-        .values(
-            state=RunState.COMPOSING,
-            attempt=runs.c.attempt + 1,
-            started_at=func.coalesce(runs.c.started_at, bindparam("began", at, type_=runs.c.started_at.type)),
-            process_group=None,
-            leader_ticks=None,
-        )
+        .where(runs.c.id == run_id, runs.c.state == RunState.COMPOSING)
+        .values(state=RunState.CLAIMED, process_group=None, leader_ticks=None)
     )
-    return int(conn.execute(select(runs.c.attempt).where(runs.c.id == run_id)).scalar_one())
 
 
 def note_process(conn: Connection, run_id: str, group: int, ticks: int) -> None:
@@ -226,7 +294,57 @@ def ending(conn: Connection, run_id: str) -> tuple[Outcome, str | None]:
     return outcome, "; ".join(causes) or None
 
 
-def _as_run(row: Row[tuple[object, ...]]) -> RunRow:
+def dues_after(conn: Connection, job_id: str, cursor: datetime) -> frozenset[datetime]:
+    """Return the instants beyond a cursor that have a row (the clock was set back); they never run again."""
+    rows = conn.execute(_DUES.where(occurrences.c.due > cursor), {"job_id": job_id})
+    return frozenset(rows.scalars())
+
+
+def spans_after(conn: Connection, job_id: str, since: datetime, limit: int) -> list[CoveredSpan]:
+    """Return what the newest rows after an instant cover, oldest first."""
+    rows = _SPANS.all(conn, {"of_job": job_id, "since": since, "most": limit})
+    return [CoveredSpan(id=row.id, due=row.due, until=row.until) for row in reversed(rows)]
+
+
+def shared_beyond(conn: Connection, job_id: str, at: datetime) -> list[CoveredSpan]:
+    """Return the shared rows that cover something later than an instant."""
+    rows = conn.execute(
+        select(occurrences.c.id, occurrences.c.due, occurrences.c.until).where(
+            occurrences.c.job_id == job_id,
+            occurrences.c.kind == OccurrenceKind.SCHEDULED,
+            or_(occurrences.c.due > at, occurrences.c.until > at),
+            occurrences.c.until.is_not(None),
+        )
+    )
+    return [CoveredSpan(id=row.id, due=row.due, until=row.until) for row in rows]
+
+
+def cut(conn: Connection, occurrence_id: int, *, until: datetime | None, count: int) -> None:
+    """Let a shared row cover less; `until` None: only its own `due`."""
+    conn.execute(occurrences.update().where(occurrences.c.id == occurrence_id).values(until=until, count=count))
+
+
+def note_clock_step(conn: Connection, *, at: datetime, seen: datetime, jobs_moved: int) -> None:
+    """Write down that the clock shows `at` although the ledger had come to `seen`."""
+    conn.execute(clock_steps.insert().values(at=at, seen=seen, jobs=jobs_moved))
+
+
+def covers(conn: Connection, job_id: str, due: datetime) -> bool:
+    """Tell whether an instant has a row as a scheduled occurrence, its own or a shared one."""
+    found = conn.execute(
+        select(occurrences.c.id)
+        .where(
+            occurrences.c.job_id == job_id,
+            occurrences.c.kind == OccurrenceKind.SCHEDULED,
+            or_(occurrences.c.due == due, (occurrences.c.due <= due) & (occurrences.c.until >= due)),
+        )
+        .limit(1)
+    ).first()
+    return found is not None
+
+
+def _as_run(row: Any) -> RunRow:
+    deliver = row.definition.get("deliver")
     return RunRow(
         id=row.id,
         job_id=row.job_id,
@@ -238,4 +356,5 @@ def _as_run(row: Row[tuple[object, ...]]) -> RunRow:
         attempt=row.attempt,
         process_group=row.process_group,
         leader_ticks=row.leader_ticks,
+        deliver=None if deliver is None else tuple(deliver),
     )

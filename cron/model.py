@@ -5,12 +5,13 @@ Nothing here reads a file, a clock or the environment; `cron.jobs` makes these v
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum, StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NewType
 
+from cron.schedules.days import NO_DAYS, Days
 from cron.schedules.rules import RepeatedHour as RepeatedHour
 from delivery.model import Surface
 from delivery.targets import Target, parse_target
@@ -138,8 +139,10 @@ class Job:
     `deliver` holds target texts or names from `targets:`, no two for one place (`Config.target` reads them).
     `late` None means: by the schedule's period. `start` and `end` are aware; `start` is also the anchor of
     intervals. `times` ends the job after that many occurrences, `stop_after` pauses it after that many
-    failures in a row, `excluded` are days in the job's zone on which it does not run, `jitter` is the longest
-    random delay. `context_from` names jobs (`self` is this one). `on_failure` None means: told nowhere.
+    failures in a row, `excluded` are days in the job's zone on which it does not run, `also` days on which it runs
+    besides its weekdays (`day_sources`: what both were read from), `jitter` is the longest delay. A failure that
+    goes on is told again after `remind_after`. `context_from` names jobs (`self` is this one). `on_failure` None
+    means: told nowhere.
     """
 
     id: JobId
@@ -169,9 +172,12 @@ class Job:
     start: datetime | None = None
     end: datetime | None = None
     times: int | None = None
-    excluded: tuple[date, ...] = ()
+    excluded: Days = NO_DAYS
+    also: Days = NO_DAYS
+    day_sources: tuple[str, ...] = ()
     jitter: timedelta = timedelta(0)
     stop_after: int | None = None
+    remind_after: timedelta = timedelta(hours=24)
     was: str | None = None
 
 
@@ -217,7 +223,8 @@ class JobDefaults:
 class Config:
     """A whole jobs.yaml. `jobs` is in the file's order, by name; `accounts` is without the built-in `local`.
 
-    `secrets` are values that must never be shown. `warnings` are sentences for a person, with their place.
+    `max_running` runs that call a program or a model go on at the same time, `catch_up_running` of them because they
+    were missed. `secrets` are values that must never be shown. `warnings` are sentences for a person, with their place.
     `fingerprint` changes when the file, or a variable that it reads, changes.
     """
 
@@ -231,6 +238,8 @@ class Config:
     jobs: Mapping[str, Job]
     defaults: JobDefaults
     secrets: frozenset[str] = field(repr=False)
+    max_running: int = 16
+    catch_up_running: int = 2
     warnings: tuple[str, ...] = ()
     fingerprint: str = ""
 

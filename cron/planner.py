@@ -17,14 +17,16 @@ from sqlalchemy import Connection
 
 from cron import jobbook, ledger
 from cron.alerts import Alerts, Ending
-from cron.definitions import definition_of, policy_of
+from cron.clockwatch import ClockWatch
+from cron.definitions import definition_of, policy_of, schedule_of
 from cron.engine import Engine
 from cron.jobbook import JobRow
 from cron.ledger import RunRow
-from cron.model import Job, JobId, Overlap
+from cron.model import CatchUp, Job, JobId, Overlap
 from cron.outcomes import OccurrenceKind, Outcome
 from cron.runner import Assignment, Runner
-from cron.schedule import Schedule
+from cron.schedule import Schedule, jitter_for
+from cron.setback import set_back_jobs
 from cron.span import Pause, Plan, PlannedRow, plan_span
 from state.clock import Monotonic, Now, Sleep
 from state.database import Database
@@ -32,9 +34,13 @@ from state.database import Database
 log = logging.getLogger(__name__)
 
 PREPARED = 3  # instants that the engine holds of each job
-CHUNK = 100  # jobs that are planned between two looks at the event loop
-WATCH_EVERY = 2.0  # seconds between two comparisons of the wall clock with the monotonic one
-JUMP = 2.0  # seconds of difference that mean: the machine slept, or somebody set the clock
+CHUNK = 100  # jobs that are planned, and written, in one go
+STARTED = 1_000  # runs that are claimed before the first of them is started: claims are quick, runs are not
+ABREAST = 50  # runs that are started between two looks at the event loop
+WATCH_EVERY = 2.0  # seconds between two looks at the clocks
+MISSED = timedelta(minutes=1)  # a jump of that much is a sleep: what was due in it was missed
+LEAP = timedelta(days=1)  # a jump of more than that may be a wrong clock: each job runs once at most
+BEHIND = timedelta(minutes=5)  # how far a cursor may lie in the future before the clock was surely wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +78,15 @@ class Planner:
         self._alerts = alerts
         self._incarnation = incarnation
         self._now = now
-        self._monotonic = monotonic
         self._sleep = sleep
         self._engine = Engine(self.wake)
+        self._clocks = ClockWatch(now, monotonic)
         self._jobs: dict[JobId, Planned] = {}
         self._woken: set[JobId] = set()
         self._is_woken = asyncio.Event()
         self._passing = asyncio.Lock()
         self._missed_until = now()
+        self._leapt_until: datetime | None = None
 
     # --- what others ask ------------------------------------------------------------------------------
 
@@ -106,30 +113,39 @@ class Planner:
         self._woken.add(job_id)
         self._is_woken.set()
 
-    async def trigger(self, job_id: JobId) -> str:
-        """Claim a manual run, due now, and start it; returns its id. It moves no cursor."""
+    async def trigger(
+        self, job_id: JobId, *, replayed: datetime | None = None, deliver: Sequence[str] | None = None
+    ) -> str:
+        """Claim a run that nobody scheduled and start it; returns its id. It moves no cursor.
+
+        It is due now, or is the occurrence `replayed` once more. `deliver`: other targets than the job's.
+        """
         planned = self._jobs[job_id]
         at = self._now()
+        kind = OccurrenceKind.MANUAL if replayed is None else OccurrenceKind.REPLAY
+        due = at if replayed is None else replayed
         run_id = await self._db.write(
             partial(
                 ledger.claim,
                 job_id=job_id,
-                kind=OccurrenceKind.MANUAL,
-                due=at,
+                kind=kind,
+                due=due,
                 incarnation=self._incarnation,
                 definition=definition_of(planned.job),
                 at=at,
+                deliver=deliver,
             )
         )
-        assert run_id is not None, "manual occurrences are told apart by n"
+        assert run_id is not None, "such occurrences are told apart by n"
         self._runner.start(
             Assignment(
                 job=planned.job,
                 job_id=job_id,
                 run_id=run_id,
-                kind=OccurrenceKind.MANUAL,
-                due=at,
+                kind=kind,
+                due=due,
                 wait_for=frozenset(self._runner.composing(job_id)),
+                deliver=None if deliver is None else tuple(deliver),
             )
         )
         return run_id
@@ -149,6 +165,11 @@ class Planner:
             await self._db.write(partial(jobbook.resume, job_id=job_id))
             await self._reread(job_id)
 
+    async def reread(self, job_id: JobId) -> None:
+        """Look at what the database remembers of a job: somebody else has written there."""
+        async with self._passing:
+            await self._reread(job_id)
+
     async def run(self) -> None:
         """Plan until cancelled."""
         self._engine.start()
@@ -166,37 +187,72 @@ class Planner:
     async def pass_over(self, job_ids: Collection[JobId]) -> None:
         """Cover these jobs up to now and start what is due, in the order of the instants."""
         async with self._passing:
+            self._look_at_clocks()
             await self._cover(job_ids)
 
     # --- one pass -------------------------------------------------------------------------------------
 
     async def _cover(self, job_ids: Collection[JobId]) -> None:
         jobs = [self._jobs[job_id] for job_id in job_ids if job_id in self._jobs]
+        missed: list[Assignment] = []
+        live: list[Assignment] = []
         for first in range(0, len(jobs), CHUNK):
-            chunk = jobs[first : first + CHUNK]
-            now = self._now()
-            plans = await asyncio.to_thread(self._plan_all, chunk, now)
-            results = await asyncio.gather(
-                *(self._apply(one, plan, now) for one, (plan, _) in zip(chunk, plans, strict=True)),
-                return_exceptions=True,
-            )
-            for one, (_, upcoming), result in zip(chunk, plans, results, strict=True):
-                if isinstance(result, BaseException):
-                    self._plan_failed(one, result)
+            for assignment in await self._cover_chunk(jobs[first : first + CHUNK]):
+                (missed if assignment.is_missed else live).append(assignment)
+            if len(live) >= STARTED:
+                await self._start(live)
+                live = []
+        await self._start(live)
+        await self._start(sorted(missed, key=lambda assignment: assignment.due))
+
+    async def _start(self, assignments: Sequence[Assignment]) -> None:
+        for first in range(0, len(assignments), ABREAST):
+            for assignment in assignments[first : first + ABREAST]:
+                self._runner.start(assignment)
+            await self._sleep(0)
+
+    async def _cover_chunk(self, chunk: Sequence[Planned]) -> list[Assignment]:
+        """Plan and write some jobs; return the runs that were claimed."""
+        now = self._now()
+        chunk = await self._follow_clock(chunk, now)
+        known = await self._rows_beyond(chunk)
+        plans = await asyncio.to_thread(self._plan_all, chunk, known, now)
+        made = [(one, plan) for one, (plan, _) in zip(chunk, plans, strict=True) if plan is not None]
+        assignments = await self._apply(made, now)
+        for one, (plan, upcoming) in zip(chunk, plans, strict=True):
+            if plan is not None:
                 self._engine.arm(one.row.id, upcoming, self._now())
+        return assignments
 
-    def _plan_all(self, chunk: Sequence[Planned], now: datetime) -> list[tuple[Plan, list[datetime]]]:
-        return [self._plan(one, now) for one in chunk]
+    def _plan_all(
+        self, chunk: Sequence[Planned], known: Mapping[JobId, frozenset[datetime]], now: datetime
+    ) -> list[tuple[Plan | None, list[datetime]]]:
+        return [self._plan_guarded(one, known.get(one.row.id, frozenset()), now) for one in chunk]
 
-    def _plan(self, one: Planned, now: datetime) -> tuple[Plan, list[datetime]]:
+    def _plan_guarded(
+        self, one: Planned, known: frozenset[datetime], now: datetime
+    ) -> tuple[Plan | None, list[datetime]]:
+        try:
+            return self._plan(one, known, now)
+        except Exception:  # one job's bug is its own; it is planned again with its next wake-up
+            log.exception("A job could not be planned.", extra={"action": "planning_failed", "job": one.job.name})
+            return None, []
+
+    def _plan(self, one: Planned, known: frozenset[datetime], now: datetime) -> tuple[Plan, list[datetime]]:
         """Decide about one job, and prepare its next instants. Pure; runs in a thread."""
+        policy = policy_of(definition_of(one.job), one.schedule, now)
+        has_leapt = self._leapt_until is not None and one.row.cursor < self._leapt_until
+        if has_leapt and policy.catch_up is CatchUp.ALL:
+            policy = replace(policy, catch_up=CatchUp.LATEST)
         plan = plan_span(
             one.schedule,
-            policy_of(definition_of(one.job), one.schedule, now),
+            replace(policy, late=policy.late + one.job.jitter),
             cursor=one.row.cursor,
             now=now,
             missed_until=self._missed_until,
             pause=one.row.pause,
+            known=known,
+            at_most_one=has_leapt,
         )
         # Days off wake us too: they have rows of their own.
         series = one.schedule.without_exclusions()
@@ -207,26 +263,44 @@ class Planner:
             following = series.next_after(following)
         return plan, upcoming
 
-    async def _apply(self, one: Planned, plan: Plan, now: datetime) -> None:
-        if not plan.rows and not plan.due:
-            return
-        claims = await self._db.write(lambda conn: self._write(conn, one, plan, now))
-        if claims is None:
-            await self._reread(one.row.id)
-            self.wake(one.row.id)
-            return
-        self._jobs[one.row.id] = replace(one, row=replace(one.row, cursor=plan.cursor))
-        if one.job.overlap is Overlap.CANCEL and claims.runs:
-            for run in claims.in_the_way:
-                await self._runner.cancel(run.id, "the next occurrence")
-        self._start(one, claims)
-        await self._tell_skipped(one, claims.rows, now)
+    async def _apply(self, plans: Sequence[tuple[Planned, Plan]], now: datetime) -> list[Assignment]:
+        made = [(one, plan) for one, plan in plans if plan.rows or plan.due]
+        if not made:
+            return []
+        assignments: list[Assignment] = []
+        for (one, plan), claims in zip(made, await self._write_all(made, now), strict=True):
+            if isinstance(claims, Exception):
+                # The other jobs go on; this one is planned again with its next wake-up.
+                facts = {"action": "planning_failed", "job": one.job.name}
+                log.error("What was planned for a job could not be stored.", exc_info=claims, extra=facts)
+            elif claims is None:
+                await self._reread(one.row.id)
+                self.wake(one.row.id)
+            else:
+                self._jobs[one.row.id] = replace(one, row=replace(one.row, cursor=plan.cursor))
+                assignments += self._assignments(one, claims, now)
+                await self._tell_skipped(one, claims.rows, now)
+        return assignments
+
+    async def _write_all(
+        self, plans: Sequence[tuple[Planned, Plan]], at: datetime
+    ) -> Sequence[_Claims | Exception | None]:
+        """Write the jobs in one function; if that fails, each in its own, so that only the guilty one is left out."""
+        writing = self._db.write(lambda conn: [self._write(conn, one, plan, at) for one, plan in plans])
+        (done,) = await asyncio.gather(writing, return_exceptions=True)
+        if not isinstance(done, BaseException):
+            return done
+        if not isinstance(done, Exception):
+            raise done
+        if len(plans) == 1:
+            return [done]
+        return [(await self._write_all([each], at))[0] for each in plans]
 
     def _write(self, conn: Connection, one: Planned, plan: Plan, at: datetime) -> _Claims | None:
         """Advance, rows and claims in one transaction; None if somebody advanced before."""
         if not jobbook.advance(conn, one.row, plan.cursor):
             return None
-        busy = ledger.composing_runs(conn, one.row.id)
+        busy = ledger.composing_runs(conn, one.row.id) if plan.due else []
         rows = list(plan.rows)
         runs: list[tuple[datetime, str]] = []
         definition = definition_of(one.job)
@@ -248,23 +322,32 @@ class Planner:
         ledger.write_rows(conn, one.row.id, rows, at)
         return _Claims(runs=tuple(runs), rows=tuple(rows), in_the_way=tuple(busy))
 
-    def _start(self, one: Planned, claims: _Claims) -> None:
+    def _assignments(self, one: Planned, claims: _Claims, at: datetime) -> list[Assignment]:
         before = [run.id for run in claims.in_the_way]
+        late = policy_of(definition_of(one.job), one.schedule, at).late
+        made = []
         for due, run_id in claims.runs:
             # Several at once are a backlog: they run one after the other, whatever `overlap` says, unless it allows.
             queues = one.job.overlap is Overlap.QUEUE or (len(claims.runs) > 1 and one.job.overlap is not Overlap.ALLOW)
-            self._runner.start(
+            begins = due + jitter_for(one.row.id, due, one.job.jitter)
+            is_missed = due <= self._missed_until
+            made.append(
                 Assignment(
                     job=one.job,
                     job_id=one.row.id,
                     run_id=run_id,
                     kind=OccurrenceKind.SCHEDULED,
                     due=due,
+                    not_before=begins if begins > at else None,
+                    late=late,
+                    not_after=None if is_missed else begins + late,
                     wait_for=frozenset(before) if queues else frozenset(),
-                    is_missed=due <= self._missed_until,
+                    cancels=frozenset(before) if one.job.overlap is Overlap.CANCEL and not queues else frozenset(),
+                    is_missed=is_missed,
                 )
             )
             before.append(run_id)
+        return made
 
     async def _tell_skipped(self, one: Planned, rows: Sequence[PlannedRow], at: datetime) -> None:
         """A missed occurrence counts as a failure; the other skips are what the job asked for."""
@@ -275,16 +358,10 @@ class Planner:
             )
             if row.outcome is Outcome.SKIPPED_LATE:
                 due = row.due.astimezone(ZoneInfo(one.job.timezone))
-                ending = Ending(job=one.job, job_id=one.row.id, due=due, run_id=None, cause=row.error)
+                ending = Ending(
+                    job=one.job, job_id=one.row.id, due=due, run_id=None, cause=row.error, is_in_streak=False
+                )
                 await self._alerts.ended(ending, at)
-
-    def _plan_failed(self, one: Planned, error: BaseException) -> None:
-        """Keep the other jobs going; this one is planned again with its next wake-up."""
-        log.error(
-            "A job could not be planned.",
-            exc_info=error,
-            extra={"action": "planning_failed", "job": one.job.name},
-        )
 
     async def _reread(self, job_id: JobId) -> None:
         row = await self._db.read(lambda conn: jobbook.job_by_id(conn, job_id))
@@ -294,22 +371,53 @@ class Planner:
     # --- sleep and clock changes ----------------------------------------------------------------------
 
     async def _watch_clock(self) -> None:
-        """Notice that the machine slept or that the clock was set: timers are monotonic and would be late."""
-        wall, steady = self._now(), self._monotonic()
+        """Look at the clocks now and then: timers are monotonic and would be late after a sleep."""
         while True:
             await self._sleep(WATCH_EVERY)
-            jumped = (self._now() - wall).total_seconds() - (self._monotonic() - steady)
-            wall, steady = self._now(), self._monotonic()
-            if abs(jumped) > JUMP:
-                log.warning(
-                    "The clock jumped; every job is looked at again.",
-                    extra={"action": "clock_jumped", "seconds": round(jumped, 1)},
-                )
-                if jumped > 0:
-                    self._missed_until = wall
-                self._engine.nudge()
-                self._woken |= set(self._jobs)
-                self._is_woken.set()
+            self._look_at_clocks()
+
+    def _look_at_clocks(self) -> None:
+        jumped = self._clocks.look()
+        if not jumped:
+            return
+        log.warning(
+            "The clock jumped; every job is looked at again.",
+            extra={"action": "clock_jumped", "seconds": round(jumped.total_seconds(), 1)},
+        )
+        if jumped >= MISSED:
+            self._missed_until = self._clocks.seen_at
+        if jumped > LEAP:
+            self._leapt_until = self._clocks.seen_at
+            log.warning(
+                "The clock leapt by more than a day: each job runs once at most.",
+                extra={"action": "clock_leapt", "days": round(jumped / timedelta(days=1), 1)},
+            )
+        self._engine.nudge()
+        self._woken |= set(self._jobs)
+        self._is_woken.set()
+
+    async def _follow_clock(self, chunk: Sequence[Planned], now: datetime) -> list[Planned]:
+        """Take cursors back that lie far in the future: the clock was wrong, and is right now."""
+        ahead = [one for one in chunk if one.row.cursor - now > BEHIND]
+        if ahead:
+            await self._db.write(lambda conn: set_back_jobs(conn, [(one.row, one.schedule) for one in ahead], now))
+            for one in ahead:
+                await self._reread(one.row.id)
+                moved = self._jobs[one.row.id]
+                if moved.row.anchor != one.row.anchor:
+                    self._jobs[one.row.id] = replace(
+                        moved, schedule=schedule_of(definition_of(one.job), moved.row.anchor)
+                    )
+            self._missed_until = min(self._missed_until, now)
+            self._leapt_until = None
+        return [self._jobs[one.row.id] for one in chunk if one.row.id in self._jobs]
+
+    async def _rows_beyond(self, chunk: Sequence[Planned]) -> Mapping[JobId, frozenset[datetime]]:
+        """Return what lies beyond the cursors of jobs whose clock was set back."""
+        rows = [one.row for one in chunk if one.row.ahead_until is not None and one.row.cursor < one.row.ahead_until]
+        if not rows:
+            return {}
+        return await self._db.read(lambda conn: {row.id: ledger.dues_after(conn, row.id, row.cursor) for row in rows})
 
 
 def _overlap_row(due: datetime, busy: RunRow, at: datetime) -> PlannedRow:

@@ -4,9 +4,10 @@ It covers the span from the job's cursor to now, every instant in it exactly onc
 to run, or with a row that says why it was not run.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby, pairwise
 from typing import Protocol
 
 from cron.model import CatchUp, Overlap
@@ -14,6 +15,8 @@ from cron.outcomes import Outcome
 
 WALKED = 10_000  # instants of one span that are looked at one by one; beyond, only the newest
 REPLAYED = 100  # missed instants that `catch_up: all` runs at most, the newest ones
+ROWS = 60  # neighbouring rows with one outcome that may differ in what they say; more of them become one
+INSTANT = timedelta(microseconds=1)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 LATE_MOST = timedelta(hours=2)
@@ -25,8 +28,8 @@ class Series(Protocol):
     def without_exclusions(self) -> "Series":
         """Return the same series with its days off put back in."""
 
-    def is_excluded(self, instant: datetime) -> bool:
-        """Tell whether an instant of `without_exclusions()` falls on a day off."""
+    def why_excluded(self, instant: datetime) -> str | None:
+        """Return which day off an instant of `without_exclusions()` falls on; None if it falls on none."""
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first instant strictly later, or None."""
@@ -103,10 +106,17 @@ def plan_span(
     now: datetime,
     missed_until: datetime,
     pause: Pause | None = None,
+    known: Collection[datetime] = (),
+    at_most_one: bool = False,
 ) -> Plan:
-    """Cover (cursor, now]. What was due by `missed_until` (the start, or the wake-up) was missed, the rest is live."""
+    """Cover (cursor, now]. What was due by `missed_until` (the start, or the wake-up) was missed, the rest is live.
+
+    `known` instants have a row already (the clock was set back): they are left out. `at_most_one`: the clock leapt,
+    so nothing but the newest instant is run.
+    """
     following = series.next_after(max(cursor, now))
-    instants = series.without_exclusions().between(cursor, now, WALKED + 1) if now > cursor else []
+    every = series.without_exclusions()
+    instants = every.between(cursor, now, WALKED + 1) if now > cursor else []
     span = _Span(
         series=series,
         policy=policy,
@@ -114,12 +124,32 @@ def plan_span(
         missed_until=missed_until,
         pause=pause,
         is_one_shot=series.period(now) is None,
+        known=frozenset(known),
+        at_most_one=at_most_one,
     )
     if len(instants) > WALKED:
-        rows, due = span.too_many(instants, cursor)
+        rows, due = span.too_many(every, cursor)
     else:
         rows, due = span.judge(instants)
-    return Plan(rows=tuple(rows), due=tuple(due), cursor=max(cursor, now), next=following)
+    return Plan(rows=tuple(_fewer(rows)), due=tuple(due), cursor=max(cursor, now), next=following)
+
+
+def _fewer(rows: Sequence[PlannedRow]) -> list[PlannedRow]:
+    """Put neighbours with one outcome into one row where there are too many of them."""
+    return _merged(rows, lambda run: len(run) > ROWS)
+
+
+def _merged(rows: Sequence[PlannedRow], wants: Callable[[list[PlannedRow]], bool]) -> list[PlannedRow]:
+    found: list[PlannedRow] = []
+    for _, group in groupby(rows, key=lambda row: row.outcome):
+        run = list(group)
+        found += [_one_of(run)] if len(run) > 1 and wants(run) else run
+    return found
+
+
+def _one_of(rows: Sequence[PlannedRow]) -> PlannedRow:
+    last = rows[-1]
+    return replace(rows[0], until=last.until or last.due, count=min(WALKED, sum(row.count for row in rows)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +160,12 @@ class _Span:
     missed_until: datetime
     pause: Pause | None
     is_one_shot: bool
+    known: frozenset[datetime]
+    at_most_one: bool
 
     def judge(self, instants: Sequence[datetime]) -> tuple[list[PlannedRow], list[datetime]]:
         """Give every instant its verdict; neighbours with the same one share a row."""
-        verdicts = self._verdicts(instants)
+        verdicts = self._verdicts([instant for instant in instants if instant not in self.known])
         rows: list[PlannedRow] = []
         due: list[datetime] = []
         group: list[datetime] = []
@@ -144,6 +176,8 @@ class _Span:
                 assert said is not None
                 rows.append(self._row(group, *said))
                 group = []
+            if instant in self.known:
+                continue
             if verdict is None:
                 due.append(instant)
             else:
@@ -153,31 +187,58 @@ class _Span:
             rows.append(self._row(group, *said))
         return rows, due
 
-    def too_many(self, instants: Sequence[datetime], cursor: datetime) -> tuple[list[PlannedRow], list[datetime]]:
-        """Cover a span of more instants than are worth walking: one row for all but the newest."""
-        newest = self.series.latest_until(self.now, after=cursor)
-        assert newest is not None
-        before = self.series.latest_until(newest - timedelta(microseconds=1), after=cursor)
-        verdict = self._verdicts([newest]).get(newest)
-        outcome = Outcome.COALESCED if verdict is None else verdict[0]
-        row = PlannedRow(
-            due=instants[0],
-            until=before,
-            count=WALKED,
-            outcome=outcome,
-            error=f"More than {WALKED} occurrences passed before the one at {_stamp(newest)}.",
-            late_s=self._late(instants[0]).total_seconds(),
+    def too_many(self, every: Series, cursor: datetime) -> tuple[list[PlannedRow], list[datetime]]:
+        """Cover a span of more instants than are worth walking: the newest one by one, those before in few rows."""
+        newest: list[datetime] = []
+        at = every.latest_until(self.now, after=cursor)
+        while at is not None and len(newest) < REPLAYED:
+            newest.insert(0, at)
+            at = every.latest_until(at - INSTANT, after=cursor)
+        rows, due = self.judge(newest)
+        outcome = Outcome.COALESCED if due or not rows else rows[-1].outcome
+        if outcome is Outcome.SKIPPED_PAUSED:
+            outcome = Outcome.COALESCED
+        if self.policy.catch_up is CatchUp.NONE and newest[0] <= self.missed_until:
+            outcome = Outcome.SKIPPED_LATE
+        before = [self._bulk(every, *piece, outcome) for piece in pairwise(self._cuts(cursor, newest[0] - INSTANT))]
+        # One stretch beyond counting is one row, together with its newest instants where they say the same.
+        return _merged([*(row for row in before if row is not None), *rows], lambda run: run[0].count == WALKED), due
+
+    def _cuts(self, since: datetime, until: datetime) -> list[datetime]:
+        """Return where the old part of a long span changes its outcome: around pauses, and what is known."""
+        edges = {since, until}
+        if self.pause is not None:
+            edges |= {at - INSTANT for at in (self.pause.since, self.pause.until) if at is not None}
+        for at in self.known:
+            edges |= {at - INSTANT, at}
+        return sorted(edge for edge in edges if since <= edge <= until)
+
+    def _bulk(self, every: Series, after: datetime, until: datetime, outcome: Outcome) -> PlannedRow | None:
+        some = every.between(after, until, WALKED)
+        if not some or (some == [until] and until in self.known):
+            return None
+        last = every.latest_until(until, after=after) if len(some) == WALKED else some[-1]
+        is_paused = self.pause is not None and self.pause.holds(some[0])
+        how_many = f"More than {WALKED} occurrences passed" if len(some) == WALKED else "They passed"
+        error = f"{how_many} before the newest."
+        if self.pause is not None and is_paused:
+            error = f"The job was paused by {self.pause.by}."
+        return PlannedRow(
+            due=some[0],
+            until=last if last != some[0] else None,
+            count=len(some),
+            outcome=Outcome.SKIPPED_PAUSED if is_paused else outcome,
+            error=error,
+            late_s=self._late(some[0]).total_seconds(),
         )
-        if verdict is None:
-            return [row], [newest]
-        return [row, self._row([newest], *verdict)], []
 
     def _verdicts(self, instants: Sequence[datetime]) -> dict[datetime, tuple[Outcome, str]]:
         verdicts: dict[datetime, tuple[Outcome, str]] = {}
         awake: list[datetime] = []
         for instant in instants:
-            if self.series.is_excluded(instant):
-                verdicts[instant] = (Outcome.SKIPPED_CALENDAR, "It falls on a day that `except` names.")
+            why = self.series.why_excluded(instant)
+            if why is not None:
+                verdicts[instant] = (Outcome.SKIPPED_CALENDAR, why)
             elif self.pause is not None and self.pause.holds(instant):
                 verdicts[instant] = (Outcome.SKIPPED_PAUSED, f"The job was paused by {self.pause.by}.")
             else:
@@ -186,6 +247,9 @@ class _Span:
         live = [instant for instant in awake if instant > self.missed_until]
         runnable = self._judge_live(live, verdicts)
         self._judge_missed(missed, verdicts, has_live=bool(runnable))
+        if self.at_most_one:
+            left = [instant for instant in awake if instant not in verdicts]
+            self._coalesce(left[:-1], left[-1:], verdicts)
         return verdicts
 
     def _judge_live(self, live: Sequence[datetime], verdicts: dict[datetime, tuple[Outcome, str]]) -> list[datetime]:

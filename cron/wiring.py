@@ -113,7 +113,9 @@ def _wire(
     )
     agents = Agents(environ=environ, sleep=sleep)
     posting = Posting(platforms=platforms.now, config=current)
-    alerts = Alerts(db=db, posting=posting, dispatcher=dispatcher, redactor=current.redactor)
+    alerts = Alerts(
+        db=db, posting=posting, dispatcher=dispatcher, redactor=current.redactor, stopped=daemon.job_stopped
+    )
     runner = Runner(
         db=db,
         agent=agents,
@@ -123,6 +125,8 @@ def _wire(
         redactor=current.redactor,
         now=now,
         sleep=sleep,
+        max_running=config.max_running,
+        missed_running=config.catch_up_running,
     )
     planner = Planner(
         db=db, runner=runner, alerts=alerts, incarnation=incarnation, now=now, monotonic=monotonic, sleep=sleep
@@ -131,6 +135,8 @@ def _wire(
     control = Control(
         db=db,
         config=current,
+        config_mistakes=lambda: current.mistakes,
+        platforms=platforms.now,
         planner=planner,
         runner=runner,
         posting=posting,

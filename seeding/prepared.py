@@ -71,18 +71,20 @@ class Prepared:
             raise _translated(conn, compiled.text, error) from error
         return [self._row(*compiled.read(row)) for row in rows]
 
-    def run(self, conn: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run an INSERT, UPDATE or DELETE once for each of the rows."""
+    def run(self, conn: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Run an INSERT, UPDATE or DELETE once for each of the rows; return how many rows it changed in all."""
         if not rows:
-            return
+            return 0
         compiled = self._compiled(conn.dialect)
+        cursor = _cursor(conn)
         try:
             if len(rows) == 1:
-                _cursor(conn).execute(compiled.text, compiled.parameters(rows[0]))
+                cursor.execute(compiled.text, compiled.parameters(rows[0]))
             else:
-                _cursor(conn).executemany(compiled.text, [compiled.parameters(row) for row in rows])
+                cursor.executemany(compiled.text, [compiled.parameters(row) for row in rows])
         except compiled.error as error:
             raise _translated(conn, compiled.text, error) from error
+        return int(cursor.rowcount)
 
     def _compiled(self, dialect: Dialect) -> _Compiled:
         found = self._by_dialect.get(dialect.name)

@@ -40,12 +40,23 @@ class Composed:
 
 
 class ComposeFailed(Exception):
-    """No brief came out. `reason` is one sentence; `is_transient` False: trying again is pointless."""
+    """No brief came out. `reason` is one sentence; `is_transient` False: trying again is pointless.
 
-    def __init__(self, reason: str, *, is_transient: bool, details: Mapping[str, object] | None = None) -> None:
+    `is_known` False: it may still be at work, or have done what it does.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        is_transient: bool,
+        details: Mapping[str, object] | None = None,
+        is_known: bool = True,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.is_transient = is_transient
+        self.is_known = is_known
         self.details = details or {}
 
 

@@ -6,7 +6,7 @@ takes steps that no field is long enough for, and names a bad field without sayi
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from cron.schedules.errors import ScheduleError
@@ -29,6 +29,18 @@ class CronExpression:
     text: str
     steps: str
     is_fixed: bool
+
+    @property
+    def is_weekly(self) -> bool:
+        """Whether nothing but the weekday says on which days it is due."""
+        _, _, _, day, month, weekday = self.steps.split()
+        return (day, month) == ("*", "*") and weekday != "*"
+
+    def on_every_day(self) -> "CronExpression":
+        """Return the same times on every day of the week."""
+        return replace(
+            self, text=" ".join([*self.text.split()[:-1], "*"]), steps=" ".join([*self.steps.split()[:-1], "*"])
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

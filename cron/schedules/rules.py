@@ -15,8 +15,9 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
+from cron.schedules.days import Days
 from cron.schedules.fields import CronExpression
-from cron.schedules.wallclock import INSTANT, Stretch, stretches_back, stretches_from
+from cron.schedules.wallclock import INSTANT, Stretch, day_bounds, stretches_back, stretches_from
 
 _FAR = timedelta(days=60 * 366)  # no leap day on a given weekday is further away than 40 years
 
@@ -178,6 +179,48 @@ class CronRule:
         if self.expression.is_fixed and self.repeated_hour is RepeatedHour.ONCE:
             return max(stretch.opens, stretch.seen_until)
         return stretch.opens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkedRule:
+    """The times of a weekly rule on some other days: a Saturday that is worked. It never stands alone."""
+
+    rule: CronRule
+    days: Days
+
+    @property
+    def text(self) -> str:
+        return "and at those times on the days that `also` names"
+
+    @property
+    def zone(self) -> ZoneInfo:
+        return self.rule.zone
+
+    @property
+    def kind(self) -> ScheduleKind:
+        return ScheduleKind.CRON
+
+    def next_after(self, instant: datetime) -> datetime | None:
+        day = self.days.worked_from(instant.astimezone(self.zone).date())
+        while day is not None:
+            start, end = day_bounds(self.zone, day)
+            found = self.rule.next_after(max(instant, start - INSTANT))
+            if found is not None and found < end:
+                return found
+            day = self.days.worked_from(day + timedelta(days=1))
+        return None
+
+    def latest_until(self, instant: datetime, *, after: datetime) -> datetime | None:
+        day = self.days.worked_until(instant.astimezone(self.zone).date())
+        while day is not None:
+            start, end = day_bounds(self.zone, day)
+            if end <= after:
+                return None
+            found = self.rule.latest_until(min(instant, end - INSTANT), after=max(after, start - INSTANT))
+            if found is not None:
+                return found
+            day = self.days.worked_until(day - timedelta(days=1))
+        return None
 
 
 class _Forwards:

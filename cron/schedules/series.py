@@ -1,15 +1,16 @@
 """A schedule: one or more rules merged into one strictly increasing series, with its bounds and days off."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
+from cron.schedules.days import Days, listed_days
 from cron.schedules.describe import describe_rule
 from cron.schedules.errors import ScheduleError
 from cron.schedules.grammar import Context, parse_text
-from cron.schedules.rules import RepeatedHour, Rule, ScheduleKind, utc
+from cron.schedules.rules import CronRule, RepeatedHour, Rule, ScheduleKind, WorkedRule, utc
 from cron.schedules.wallclock import INSTANT, day_bounds
 
 _MOST_TIMES = 10_000
@@ -31,7 +32,7 @@ class Schedule:
     rules: tuple[Rule, ...]
     begins: datetime | None = None
     ends: datetime | None = None
-    excluded: frozenset[date] = field(default_factory=frozenset)
+    excluded: Days = field(default_factory=Days)
 
     def next_after(self, instant: datetime) -> datetime | None:
         """Return the first occurrence strictly later than `instant`, or None when the series has ended."""
@@ -77,15 +78,23 @@ class Schedule:
 
     def is_excluded(self, instant: datetime) -> bool:
         """Whether `instant`, an occurrence of `without_exclusions()`, falls on a day off."""
-        return bool(self.excluded) and all(
-            instant.astimezone(rule.zone).date() in self.excluded
-            for rule in self.rules
-            if rule.latest_until(utc(instant), after=utc(instant) - INSTANT) is not None
-        )
+        return self.why_excluded(instant) is not None
+
+    def why_excluded(self, instant: datetime) -> str | None:
+        """Return which day off an instant of `without_exclusions()` falls on; None if it falls on none."""
+        if not self.excluded:
+            return None
+        why: str | None = None
+        for rule in self.rules:
+            if rule.latest_until(utc(instant), after=utc(instant) - INSTANT) is not None:
+                why = self.excluded.reason(instant.astimezone(rule.zone).date())
+                if why is None:
+                    return None
+        return why
 
     def without_exclusions(self) -> "Schedule":
         """Return the series with its days off left in, to tell which occurrences they took."""
-        return replace(self, excluded=frozenset())
+        return replace(self, excluded=Days())
 
     def describe(self) -> str:
         """Say in English when it is due, with the zone."""
@@ -136,12 +145,14 @@ def parse_schedule(
     start: datetime | None = None,
     end: datetime | None = None,
     times: int | None = None,
-    excluded: Iterable[date] = (),
+    excluded: Iterable[date] | Days = (),
+    also: Days | None = None,
 ) -> Schedule:
     """Read a job's schedule: one text (`;` separates several) or several, merged into one series.
 
     `anchor` is where intervals and `in` count from; with `start`, intervals begin there instead. `start` and `end`
     are inclusive; `times` ends the series after so many occurrences, counted from `start` or after the anchor.
+    `also` are days on which what is due by weekday is due as well, such as a Saturday that is worked.
     Raises ScheduleError, its `text` and `column` naming the place; ValueError for naive datetimes.
     """
     context = Context(
@@ -151,16 +162,17 @@ def parse_schedule(
         anchor_counts=start is not None,
         repeated_hour=repeated_hour,
     )
-    rules = _rules(texts, context)
+    named = _rules(texts, context)
+    rules = (*named, *_worked(named, also)) if also else named
     zones = {rule.zone for rule in rules}
     schedule = Schedule(
-        text="; ".join(_with_zone(rule, zone) for rule in rules),
+        text="; ".join(_with_zone(rule, zone) for rule in named),
         zone=zones.pop() if len(zones) == 1 else zone,
         kind=next(kind for kind in ScheduleKind if any(rule.kind is kind for rule in rules)),
         rules=rules,
         begins=None if start is None else utc(start) - INSTANT,
         ends=None if end is None else utc(end),
-        excluded=frozenset(excluded),
+        excluded=excluded if isinstance(excluded, Days) else listed_days(excluded),
     )
     _refuse_empty(schedule, start, end)
     return schedule if times is None else _limited(schedule, times, context)
@@ -180,6 +192,14 @@ def _rules(texts: str | Sequence[str], context: Context) -> tuple[Rule, ...]:
     if not found:
         raise ScheduleError("the list of schedules is empty; write at least one, such as 0 9 * * 1-5")
     return tuple(found)
+
+
+def _worked(rules: Iterable[Rule], days: Days) -> Iterator[Rule]:
+    weekly = [rule for rule in rules if isinstance(rule, CronRule) and rule.expression.is_weekly]
+    if not weekly:
+        raise ScheduleError("`also` is for schedules by weekday, such as 0 9 * * 1-5; remove it here")
+    for rule in weekly:
+        yield WorkedRule(rule=replace(rule, expression=rule.expression.on_every_day()), days=days)
 
 
 def _with_zone(rule: Rule, zone: ZoneInfo) -> str:

@@ -31,6 +31,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("account", "chat"),
     )
     op.create_table(
+        "clock_steps",
+        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), autoincrement=True, nullable=False),
+        sa.Column("at", sa.BigInteger(), nullable=False),
+        sa.Column("seen", sa.BigInteger(), nullable=False),
+        sa.Column("jobs", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("id"),
+    )
+    op.create_table(
         "directory",
         sa.Column("account", sa.Text(), nullable=False),
         sa.Column("chat", sa.Text(), nullable=False),
@@ -66,6 +74,7 @@ def upgrade() -> None:
         sa.Column("incident", sa.Text(), nullable=True),
         sa.Column("incident_told_at", sa.BigInteger(), nullable=True),
         sa.Column("floor", sa.BigInteger(), nullable=True),
+        sa.Column("ahead_until", sa.BigInteger(), nullable=True),
         sa.Column("removed_at", sa.BigInteger(), nullable=True),
         sa.Column("seen_at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("id"),

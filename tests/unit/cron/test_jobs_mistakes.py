@@ -57,7 +57,8 @@ def said_of(folder: Path, line: str, *, before: str = "") -> list[str]:
         ("timezone: Europe/Berln", '5:15: "Europe/Berln" is no IANA time zone; did you mean Europe/Berlin?'),
         ("start: tomorrow", "5:12: tomorrow is no date and time; write 2026-06-22T20:07, 2026-06-22T20:07-04:00 "
          "or 2026-06-22"),
-        ("except: [christmas]", '5:13: "christmas" is no day: write it as 2026-12-25'),
+        ("except: [christmas]", '5:13: "christmas" is no day: write it as 2026-12-25, '
+             "2026-12-24..2027-01-02, holidays:DE or team.ics"),
         ("except: 2027-01-02..2027-01-01", '5:13: "2027-01-02..2027-01-01" is no span of days: '
          "the first comes first, and 400 days are the most"),
         ("times: -1", '5:12: "-1" is no whole number of 1 or more'),
@@ -176,7 +177,8 @@ def test_an_empty_section_is_none(tmp_path: Path, section: str) -> None:
 
 def test_unknown_sections_are_never_ignored(tmp_path: Path) -> None:
     assert mistakes(tmp_path, JOB + "cron: {jobs: [prune]}\n") == [
-        'jobs.yaml:5:1: "cron" is not known here: the keys are timezone, accounts, targets, agents, defaults, jobs'
+        'jobs.yaml:5:1: "cron" is not known here: the keys are timezone, max_running, '
+        "catch_up_running, accounts, targets, agents, defaults, jobs"
     ]
 
 

@@ -25,6 +25,7 @@ from cron.model import (
     TargetSpec,
     ZoneSource,
 )
+from cron.schedules.days import Days, DaySpan
 from delivery.model import Surface
 from delivery.targets import Target
 
@@ -62,11 +63,18 @@ JOB_FIELDS: dict[str, tuple[str, str, object]] = {
     "except": (
         "[2027-01-01, 2027-12-24..2027-12-26]",
         "excluded",
-        (date(2027, 1, 1), *(date(2027, 12, d) for d in (24, 25, 26))),
+        Days(tuple(DaySpan(first=date(2027, m, a), last=date(2027, m, b)) for m, a, b in ((1, 1, 1), (12, 24, 26)))),
     ),
+    "also": ("[2027-02-13]", "also", Days((DaySpan(first=date(2027, 2, 13), last=date(2027, 2, 13)),))),
+    "remind_after": ("3d", "remind_after", timedelta(days=3)),
     "was": ("older", "was", "older"),
 }
-_NEEDS = {"shell": "command: 'echo hi'", "env": "command: [env]", "cwd": "command: [pwd]"}
+_NEEDS = {
+    "shell": "command: 'echo hi'",
+    "env": "command: [env]",
+    "cwd": "command: [pwd]",
+    "also": "schedule: 0 9 * * 1-5",
+}
 _BEFORE = "agents: {default: {kind: prompt, model: m, base_url: 'http://127.0.0.1:1/v1'}}\n"
 
 
@@ -111,7 +119,7 @@ def test_what_a_job_says_beats_the_defaults(tmp_path: Path, key: str) -> None:
         "agent": "recall", "deliver": "'local:#x'", "surface": "flat", "continue": "true", "late": "1s",
         "catch_up": "all",
         "overlap": "queue", "repeated_hour": "once", "timeout": "1s", "retry": "9", "repeatable": "false",
-        "on_failure": "none", "jitter": "1s", "stop_after": "9",
+        "on_failure": "none", "jitter": "1s", "stop_after": "9", "remind_after": "9h",
     }[key]  # fmt: skip
     job = load_job(tmp_path, f"{key}: {written}", before=f"defaults: {{{key}: {other}}}\n")
     assert read(job, attribute) == expected
@@ -381,7 +389,9 @@ def test_where_the_zone_comes_from(
 
 
 def test_every_section_of_the_file_is_known() -> None:
-    assert known_keys(ConfigModel) == ["timezone", "accounts", "targets", "agents", "defaults", "jobs"]
+    assert known_keys(ConfigModel) == [
+        "timezone", "max_running", "catch_up_running", "accounts", "targets", "agents", "defaults", "jobs"
+    ]  # fmt: skip
 
 
 def test_the_fingerprint_follows_the_file_and_the_variables_that_it_reads(tmp_path: Path) -> None:
