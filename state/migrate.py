@@ -17,7 +17,7 @@ from state.copying import copy_out
 from state.errors import DatabaseRefusedError, HomeLockedError, SchemaTooNewError, SchemaTooOldError
 from state.lock import HomeLock
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest migration under `migrations/versions`."""
 
 _SCRIPTS = Path(__file__).parent / "migrations"

@@ -196,7 +196,7 @@ def older(path: Path, version: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", ["0001"])
+@pytest.mark.parametrize("version", ["0001", "0002"])
 def test_an_older_database_keeps_its_rows_and_a_copy_is_kept_before(
     path: Path, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
