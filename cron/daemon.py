@@ -13,7 +13,7 @@ from cron.alerts import Alerts
 from cron.answering import Agents
 from cron.current import CurrentConfig, watch
 from cron.definitions import definition_of, policy_of, schedule_of
-from cron.model import Config
+from cron.model import Config, JobId
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
 from cron.reload import apply_jobs, know_jobs
@@ -177,6 +177,10 @@ class Daemon:
         if summary.run_id is not None:
             self._spawn(self._parts.runner.delivered(summary.run_id))
 
+    def job_stopped(self, job_id: str) -> None:
+        """Hear that `stop_after` has paused a job."""
+        self._spawn(self._parts.planner.reread(JobId(job_id)))
+
     def login_refused(self, account: str, reason: str) -> None:
         """Hear from the dispatcher that a send found the login refused."""
         self._parts.keeper.doubt(account, reason)
@@ -242,6 +246,7 @@ class Daemon:
     async def _apply(self, config: Config) -> None:
         parts = self._parts
         await self._replace_accounts(config)
+        parts.runner.resize(max_running=config.max_running, missed_running=config.catch_up_running)
         await self._apply_jobs(config)
         await parts.rulebook.refresh()
 

@@ -62,6 +62,7 @@ jobs = Table(  # what the database remembers of a job; what the job *is* stands 
     Column("incident", Text),  # the cause that was told last; null when healthy
     Column("incident_told_at", Instant),
     Column("floor", Instant),  # pruned up to here
+    Column("ahead_until", Instant),  # rows may exist beyond the cursor, up to here: the clock was set back
     Column("removed_at", Instant),  # no longer in the file
     Column("seen_at", Instant, nullable=False),
 )
@@ -102,6 +103,15 @@ runs = Table(  # state: claimed -> composing -> composed -> closed
     Column("details", JsonText),  # exit code, stderr's tail, token counts
     Index("ix_runs_job", "job_id", "started_at"),
     Index("ix_runs_state", "state"),
+)
+
+clock_steps = Table(  # one row each time that the clock was found behind what is accounted for already
+    "clock_steps",
+    metadata,
+    Column("id", RowId, primary_key=True, autoincrement=True),
+    Column("at", Instant, nullable=False),  # what the clock said then
+    Column("seen", Instant, nullable=False),  # the furthest cursor
+    Column("jobs", Integer, nullable=False),  # how many cursors went back
 )
 
 # --- where --------------------------------------------------------------------------------------------
