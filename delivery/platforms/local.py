@@ -167,9 +167,12 @@ class LocalPlatform:
     async def listen(self, hear: Hear) -> None:
         """Hand over what people say, in order, beginning with what the last process did not get to."""
         failures = 0
+        heard_to = (
+            0  # they are handed over in order: looking from there on spares a walk through all that was ever said
+        )
         while True:
             self._said.clear()
-            row = await self._db.read(_next_unheard)
+            row = await self._db.read(lambda conn, since=heard_to: _next_unheard(conn, since))  # type: ignore[misc]
             if row is None:
                 await self._said.wait()
                 continue
@@ -183,7 +186,7 @@ class LocalPlatform:
                 )
                 await self._sleep(CONNECTS.wait(failures).total_seconds())
                 continue
-            failures = 0
+            failures, heard_to = 0, row.id
             heard = update(MESSAGES).where(MESSAGES.c.id == row.id).values(heard=True)
             await self._db.write(lambda conn, heard=heard: conn.execute(heard).rowcount)  # type: ignore[misc]
 
@@ -301,8 +304,9 @@ def _place(channel: str) -> Address:
     return Address(account=LOCAL, workspace=LOCAL, chat=channel, chat_kind=ChatKind.CHANNEL)
 
 
-def _next_unheard(conn: Connection) -> Row[Any] | None:
-    unheard = select(MESSAGES).where(MESSAGES.c.heard.is_(False)).order_by(MESSAGES.c.id).limit(1)
+def _next_unheard(conn: Connection, since: int) -> Row[Any] | None:
+    unheard = select(MESSAGES).where(MESSAGES.c.id > since, MESSAGES.c.heard.is_(False))
+    unheard = unheard.order_by(MESSAGES.c.id).limit(1)
     return conn.execute(unheard).one_or_none()
 
 
