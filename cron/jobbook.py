@@ -37,6 +37,7 @@ class JobRow:
 
 _ALL = select(jobs)
 _ONE = _ALL.where(jobs.c.id == bindparam("job_id"))
+_FLOOR = select(jobs.c.floor).where(jobs.c.id == bindparam("job_id"))
 _PATCH = jobs.update().where(jobs.c.id == bindparam("job_id"))
 _ADVANCE = Prepared(
     jobs.update()
@@ -112,6 +113,8 @@ def set_back(conn: Connection, row: JobRow, at: datetime) -> None:
 
     An anchor that lies in the future now is moved as well, else intervals would wait until then.
     """
+    pruned = conn.execute(_FLOOR, {"job_id": row.id}).scalar()
+    at = at if pruned is None else max(at, pruned)  # what was pruned has no row to keep it from running again
     ahead = row.cursor if row.ahead_until is None else max(row.cursor, row.ahead_until)
     anchor = min(row.anchor, at.replace(microsecond=0))
     conn.execute(_PATCH, {"job_id": row.id, "cursor": at, "anchor": anchor, "ahead_until": ahead})

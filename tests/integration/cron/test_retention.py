@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, func, insert, select
 
-from cron import retention
+from cron import jobbook, retention
 from cron.outcomes import OccurrenceKind, Outcome, RunState
 from cron.retention import Keep, Retention
 from state import schema
@@ -107,6 +107,24 @@ async def test_runs_go_by_age_and_leave_a_floor(db: Database) -> None:
     assert await _ids(db, "runs") == ["new0", "new1", "new2"]
     assert floor == LONG_AGO + 4 * HOUR
     assert (await pruner(db).prune())["occurrences"] == 0
+
+
+async def test_a_clock_that_is_set_back_takes_no_cursor_behind_what_was_pruned(db: Database) -> None:
+    def fill(conn: Connection) -> None:
+        for number in range(5):
+            occurrence(conn, f"old{number}", LONG_AGO + number * HOUR)
+        occurrence(conn, "newest", NOW)
+
+    await db.write(fill)
+    await pruner(db).prune()
+
+    def set_back(conn: Connection) -> None:
+        (row,) = jobbook.all_jobs(conn)
+        jobbook.set_back(conn, row, LONG_AGO)
+
+    await db.write(set_back)
+    (row,) = await db.read(jobbook.all_jobs)
+    assert row.cursor == LONG_AGO + 4 * HOUR
 
 
 async def test_runs_go_by_count_and_the_newest_of_each_job_stay_however_old(db: Database) -> None:

@@ -41,6 +41,7 @@ def put_in_place(fresh: Path, path: Path) -> bytes:
 async def test_an_idle_daemon_whose_database_was_replaced_says_so_and_exits_with_1(tmp_path):
     async with process(tmp_path, QUIET) as running:
         path = running.home / "state.db"
+        await until(lambda: "action=account_up" in running.log(), "the page's account")
         content = put_in_place(copy_of(path, tmp_path / "other.db"), path)
         code = await asyncio.wait_for(running._daemon.wait(), 20)
         after = path.read_bytes()
