@@ -1,6 +1,6 @@
 """What people may do to a running daemon: one verb each, the same for the page, the chat and the command line."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -17,12 +17,14 @@ from cron.planner import Planned, Planner
 from cron.posting import Posting
 from cron.redact import Redactor
 from cron.runner import Runner
+from cron.span import INSTANT
 from cron.watching import DeliveryWatch
 from delivery import doubts, outbox
 from delivery.dispatcher import Dispatcher
 from delivery.model import DeliveryKind, DeliveryState
 from delivery.outbox import OutboxError, Verdict
 from delivery.ports import Platform, Settlement
+from delivery.targets import TargetError
 from seeding import aside, sessions
 from seeding.ports import Answerer, AnswerFailed
 from state.clock import Now
@@ -51,9 +53,20 @@ class Control:
     answerer: Answerer
     now: Now
 
-    async def trigger(self, job: str) -> str:
-        """Start a manual run now and return its id."""
-        return await self.planner.trigger(self._planned(job).row.id)
+    async def trigger(self, job: str, *, at: datetime | None = None, to: Sequence[str] = ()) -> str:
+        """Start a manual run now, or replay the occurrence that was due `at`; return its id.
+
+        `to`: other targets than the job's.
+        """
+        planned = self._planned(job)
+        for text in to:
+            try:
+                self.config().target(text)
+            except TargetError as error:
+                raise ControlError(str(error)) from error
+        if at is not None:
+            await self._check_due(planned, at)
+        return await self.planner.trigger(planned.row.id, replayed=at, deliver=tuple(to) or None)
 
     async def wait(self, run_id: str) -> dict[str, Any]:
         """Wait until a run has its outcome; return its row in the shape of `runs`."""
@@ -154,6 +167,22 @@ class Control:
         """Return the newest rows in which something went wrong, newest first."""
         rows = await self.db.read(lambda conn: views.list_runs(conn, limit=200))
         return [row for row in rows if views.trouble(row)][:limit]
+
+    async def _check_due(self, planned: Planned, at: datetime) -> None:
+        """Refuse to replay what was never due."""
+        every, now = planned.schedule.without_exclusions(), self.now()
+        shown = at.astimezone(planned.schedule.zone).isoformat()
+        if at > now:
+            raise ControlError(f"{shown} has not come yet; only what was due can be replayed.")
+        if every.latest_until(at, after=at - INSTANT) is not None:
+            return
+        if await self.db.read(lambda conn: ledger.covers(conn, planned.row.id, at)):
+            return
+        near = every.latest_until(at, after=at - timedelta(days=400))
+        last = (
+            "" if near is None else f"; before that it was due at {near.astimezone(planned.schedule.zone).isoformat()}"
+        )
+        raise ControlError(f"{planned.job.name} was not due at {shown}{last}. `hermes-cron runs` shows what was.")
 
     def _planned(self, job: str) -> Planned:
         planned = self.planner.by_name(job)

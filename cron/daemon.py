@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from cron import jobbook, ledger
 from cron.alerts import Alerts
 from cron.answering import Agents
+from cron.audit import faulty_jobs, repair_job
 from cron.current import CurrentConfig, watch
 from cron.definitions import definition_of, policy_of, schedule_of
 from cron.model import Config, JobId
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
-from cron.reload import apply_jobs, know_jobs
+from cron.reload import apply_jobs, know_jobs, told
 from cron.retention import Retention
 from cron.rewind import settle_if_rewound, tell_unknown
 from cron.rulebook import JobRulebook
@@ -43,6 +44,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 RETRY_SEEDS_EVERY = 15.0  # seconds
+AUDIT_EVERY = 86_400.0  # seconds
 RESOLVE_EVERY = 300.0  # seconds between two looks at which chats the targets name
 COMPOSE_GRACE = 10.0  # seconds that a composing run has to end after SIGTERM
 ANSWER_GRACE = 10.0  # seconds that an agent has to finish an answer after SIGTERM
@@ -121,6 +123,7 @@ class Daemon:
             directory=parts.directory.run(),
             retention=Retention(db=parts.db, now=self._now, sleep=self._sleep).run(),
             targets=self._resolve_targets(),
+            ledger=self._keep_ledger(),
             watch=watch(parts.current().path, self.reread),
         )
         self._listen(list(parts.platforms.live))
@@ -253,8 +256,8 @@ class Daemon:
     async def _apply_jobs(self, config: Config) -> None:
         parts, at = self._parts, self._now()
         changes = await parts.db.write(lambda conn: apply_jobs(conn, config.jobs, at))
-        for change in changes:
-            log.info("A job was %s.", change.what, extra={"action": "job_changed", "job": change.job})
+        for line in told(changes):
+            log.info("%s.", line, extra={"action": "jobs_changed"})
         await self._plan_jobs(config, with_removed=False)
 
     async def _know_jobs(self, config: Config) -> None:
@@ -307,6 +310,17 @@ class Daemon:
             await parts.seeder.retry_owed(parts.db, at=self._now())
             await self._sleep(RETRY_SEEDS_EVERY)
 
+    async def _keep_ledger(self) -> None:
+        """Look at the start, and then daily, whether every job's rows are whole; repair those that are not."""
+        parts = self._parts
+        while True:
+            rows = [row for row in await parts.db.read(jobbook.all_jobs) if not row.is_removed]
+            for first in range(0, len(rows), 100):
+                faulty = await parts.db.read(partial(faulty_jobs, rows=rows[first : first + 100]))
+                for job_id in faulty:
+                    await parts.db.write(partial(repair_job, job_id=job_id, at=self._now()))
+            await self._sleep(AUDIT_EVERY)
+
     async def _resolve_targets(self) -> None:
         while True:
             await self._sleep(RESOLVE_EVERY)
@@ -345,7 +359,13 @@ class Daemon:
         """Planner and intake, then agents, then sends, then receipts and seeds: so that each ends into the next."""
         parts = self._parts
         log.info("Stopping.", extra={"action": "stopping"})
-        await _cancel([running[name] for name in ("planner", "targets", "watch", "seeds", "retention") if name in running])
+        await _cancel(
+            [
+                running[name]
+                for name in ("planner", "ledger", "targets", "watch", "seeds", "retention")
+                if name in running
+            ]
+        )
         for name in list(self._listening):
             await self._stop_listening(name)
         await parts.router.stop()

@@ -66,9 +66,11 @@ def add_job(
 
 
 def reanchor(
-    conn: Connection, job_id: str, *, name: str, fingerprint: str, definition: Mapping[str, object], at: datetime
+    conn: Connection, row: JobRow, *, name: str, fingerprint: str, definition: Mapping[str, object], at: datetime
 ) -> None:
     """Begin a changed (or returned) schedule at `at`; nothing before it will be run."""
+    job_id = row.id
+    _free_name(conn, name, job_id)
     conn.execute(
         _PATCH,
         {"job_id": job_id}
@@ -78,6 +80,7 @@ def reanchor(
             "definition": dict(definition),
             "anchor": at.replace(microsecond=0),
             "cursor": at,
+            "ahead_until": max(filter(None, (row.ahead_until, row.cursor))) if row.cursor > at else row.ahead_until,
             "removed_at": None,
             "seen_at": at,
         },
@@ -91,9 +94,19 @@ def _revise(conn: Connection, job_id: str) -> None:
 
 def keep(conn: Connection, job_id: str, *, name: str, definition: Mapping[str, object], at: datetime) -> None:
     """Note that an unchanged schedule was read again (perhaps under a new name)."""
+    _free_name(conn, name, job_id)
     conn.execute(
         _PATCH,
         {"job_id": job_id, "name": name, "definition": dict(definition), "removed_at": None, "seen_at": at},
+    )
+
+
+def _free_name(conn: Connection, name: str, job_id: str) -> None:
+    """A removed job that had this name keeps its history under another one."""
+    conn.execute(
+        jobs.update()
+        .where(jobs.c.name == name, jobs.c.id != job_id)
+        .values(name=jobs.c.name + " (removed, " + jobs.c.id + ")")
     )
 
 

@@ -5,9 +5,10 @@ the cursor and now is accounted by the rules of its time. Pauses and streaks sur
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import groupby
 
 from sqlalchemy import Connection
 
@@ -20,6 +21,9 @@ from cron.schedule import ScheduleError
 from cron.span import plan_span
 
 log = logging.getLogger(__name__)
+
+ZONE_CHANGED = "zone changed"
+MANY = 50  # so many jobs with the same change share a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +72,14 @@ def _free_id(job: Job, by_name: Mapping[str, JobRow], at: datetime) -> str:
 
 
 def _row_of(job: Job, jobs: Mapping[str, Job], by_name: Mapping[str, JobRow]) -> JobRow | None:
-    """Find a job's row by its name, else by the name that it had before, if nobody has that name now."""
+    """Find a job's row by its name, else by the name that it had before, if nobody has that name now.
+
+    A job of that name that was removed once is another one, as long as the earlier name is still alive.
+    """
     row = by_name.get(job.name)
-    if row is None and job.was is not None and job.was not in jobs:
-        row = by_name.get(job.was)
+    earlier = by_name.get(job.was) if job.was is not None and job.was not in jobs else None
+    if earlier is not None and (row is None or (row.is_removed and not earlier.is_removed)):
+        return earlier
     return row
 
 
@@ -93,10 +101,17 @@ def _enable(conn: Connection, job: Job, row: JobRow | None, by_name: Mapping[str
     if row.is_removed or row.fingerprint != fingerprint:
         if not row.is_removed:
             _account(conn, row, at)
-        jobbook.reanchor(conn, row.id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
-        return "added again" if row.is_removed else "schedule changed, begun anew"
+        jobbook.reanchor(conn, row, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
+        return "added again" if row.is_removed else _what_changed(row.definition, definition)
     jobbook.keep(conn, row.id, name=job.name, definition=definition, at=at)
     return f"renamed from {row.name}" if row.name != job.name else None
+
+
+def _what_changed(old: Mapping[str, object], new: Mapping[str, object]) -> str:
+    rest = ("schedules", "start", "end", "day_sources")
+    if all(old.get(key) == new[key] for key in rest):
+        return f"{ZONE_CHANGED} from {old['timezone']} to {new['timezone']}, begun anew"
+    return "schedule changed, begun anew"
 
 
 def _account(conn: Connection, row: JobRow, at: datetime) -> None:
@@ -107,10 +122,22 @@ def _account(conn: Connection, row: JobRow, at: datetime) -> None:
         log.exception("A stored schedule cannot be read.", extra={"action": "schedule_unreadable", "job": row.name})
         return
     policy = replace(policy_of(row.definition, schedule, at), catch_up=CatchUp.NONE)
-    plan = plan_span(schedule, policy, cursor=row.cursor, now=at, missed_until=at, pause=row.pause)
+    is_behind = row.ahead_until is not None and row.cursor < row.ahead_until
+    known = ledger.dues_after(conn, row.id, row.cursor) if is_behind else ()
+    plan = plan_span(schedule, policy, cursor=row.cursor, now=at, missed_until=at, pause=row.pause, known=known)
     told = [
         replace(one, error="The job was changed before it ran.") if one.outcome is Outcome.SKIPPED_LATE else one
         for one in plan.rows
     ]
     if jobbook.advance(conn, row, plan.cursor):
         ledger.write_rows(conn, row.id, told, at)
+
+
+def told(changes: Sequence[Change]) -> Iterator[str]:
+    """Say what changed, a line for each job; one for all of them where a zone changed, or where they are many."""
+    for what, group in groupby(sorted(changes, key=lambda change: change.what), key=lambda change: change.what):
+        names = [change.job for change in group]
+        if what.startswith(ZONE_CHANGED) or len(names) > MANY:
+            yield f"{len(names)} jobs: {what}"
+        else:
+            yield from (f"{name}: {what}" for name in names)

@@ -35,7 +35,9 @@ async def do(control: Control, verb: str, arguments: Arguments, by: str) -> dict
 
 
 async def _trigger(control: Control, arguments: Arguments, by: str) -> dict[str, Any]:
-    return {"run": await control.trigger(arguments["job"])}
+    at = arguments.get("at")
+    due = None if at is None else datetime.fromisoformat(at)
+    return {"run": await control.trigger(arguments["job"], at=due, to=tuple(arguments.get("to") or ()))}
 
 
 async def _wait(control: Control, arguments: Arguments, by: str) -> dict[str, Any]:

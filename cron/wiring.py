@@ -42,7 +42,7 @@ from seeding.place import Placer
 from seeding.responder import Responder
 from seeding.router import Router
 from seeding.seeder import Seeder
-from state.clock import system_monotonic, system_now, system_sleep
+from state.clock import SYSTEM, Clock, system_monotonic, system_now, system_sleep
 from state.database import Database
 from state.lock import HomeLock
 from state.registry import Registry
@@ -61,7 +61,7 @@ class Wired:
 
 @asynccontextmanager
 async def wired(
-    config: Config, *, home: Path, environ: Mapping[str, str], host_zone: str | None
+    config: Config, *, home: Path, environ: Mapping[str, str], host_zone: str | None, clock: Clock = SYSTEM
 ) -> AsyncIterator[Wired]:
     """Open a home and wire everything on it. Raises HomeLockedError, and what opening the database raises."""
     async with AsyncExitStack() as stack:
@@ -69,13 +69,21 @@ async def wired(
         registry = Registry()
         lease = await stack.enter_async_context(await registry.acquire_async(state_path(home)))
         incarnation = f"inc_{uuid4().hex[:12]}"
-        began = system_now()
+        began = clock.now()
         await lease.db.write(
             lambda conn: ledger.begin_incarnation(conn, incarnation=incarnation, pid=os.getpid(), at=began)
         )
         workspaces = await lease.db.read(stored_workspaces)
-        yield _wire(lease.db, config, workspaces, incarnation=incarnation, environ=environ, host_zone=host_zone)
-        ended = system_now()
+        yield _wire(
+            lease.db,
+            config,
+            workspaces,
+            incarnation=incarnation,
+            environ=environ,
+            host_zone=host_zone,
+            clock=clock,
+        )
+        ended = clock.now()
         if lease.db.lost is None:
             await lease.db.write(lambda conn: ledger.end_incarnation(conn, incarnation, ended))
 
@@ -88,8 +96,9 @@ def _wire(
     incarnation: str,
     environ: Mapping[str, str],
     host_zone: str | None,
+    clock: Clock,
 ) -> Wired:
-    now, sleep, monotonic = system_now, system_sleep, system_monotonic
+    now, sleep, monotonic = clock.now, clock.sleep, clock.monotonic
     current = CurrentConfig(config, environ=environ, host_zone=host_zone, now=now)
     local = LocalPlatform(db, now, sleep)
     directories = {LOCAL: Directory(db=db, account=LOCAL, now=now)}

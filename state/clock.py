@@ -6,6 +6,7 @@ Everything else takes `Now` and `Sleep` (or a plain aware datetime) from the wir
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 Now = Callable[[], datetime]
@@ -16,6 +17,15 @@ Monotonic = Callable[[], float]
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits that many seconds without blocking the event loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The three together, for who makes the parts that take them."""
+
+    now: Now
+    monotonic: Monotonic
+    sleep: Sleep
 
 
 def system_now() -> datetime:
@@ -31,3 +41,6 @@ def system_monotonic() -> float:
 async def system_sleep(seconds: float) -> None:
     """Sleep on the running event loop."""
     await asyncio.sleep(seconds)
+
+
+SYSTEM = Clock(now=system_now, monotonic=system_monotonic, sleep=system_sleep)

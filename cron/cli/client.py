@@ -26,12 +26,12 @@ def act(options: Options, verb: str, **arguments: Any) -> Any:
     return _ask_or_do(options, [(verb, arguments)])
 
 
-def trigger_and_wait(options: Options, job: str) -> Any:
-    """Start a manual run and return its row when it has ended."""
+def trigger_and_wait(options: Options, **arguments: Any) -> Any:
+    """Start a run that nobody scheduled and return its row when it has ended."""
     home = home_of(options)
     if HomeLock.is_alive(home) is None:
-        return _inline(options, home, [("trigger", {"job": job}), ("wait", {})])
-    run = _ask(home, "trigger", {"job": job})["run"]
+        return _inline(options, home, [("trigger", arguments), ("wait", {})])
+    run = _ask(home, "trigger", arguments)["run"]
     return _ask(home, "wait", {"run": run})
 
 

@@ -46,11 +46,15 @@ def config_path(options: Options) -> Path:
     return path
 
 
+def load(options: Options) -> Config:
+    """Read the config. Raises ConfigError, InputError."""
+    return load_config(config_path(options), environ=os.environ, host_zone=host_zone(os.environ), now=system_now())
+
+
 def config_of(options: Options) -> Config:
     """Read the config; every mistake goes to stderr, exit code 2."""
-    path = config_path(options)
     try:
-        return load_config(path, environ=os.environ, host_zone=host_zone(os.environ), now=system_now())
+        return load(options)
     except ConfigError as error:
         for mistake in error.mistakes:
             click.echo(mistake, err=True)
