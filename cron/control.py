@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from cron import ledger, views
-from cron.agents.ports import BriefRequest, Composed
+from cron.agents.ports import BriefRequest, Composed, ComposeFailed
 from cron.briefs import brief_context
 from cron.checkup import check_up
 from cron.model import Config
@@ -77,12 +78,17 @@ class Control:
         return row
 
     async def dry_run(self, job: str) -> str:
-        """Compose a brief and return it; nothing is stored, posted or seeded."""
+        """Compose a brief and return it; nothing is stored, posted or seeded. Raises ComposeFailed."""
         planned = self._planned(job)
         at = self.now()
         previous, context = await self.db.read(lambda conn: brief_context(conn, planned.job, planned.row.id))
-        request = BriefRequest(job=planned.job, due=at, run_id="dry-run", previous=previous, context=context)
-        composed: Composed = await self.runner.compose_once(request)
+        due = at.astimezone(ZoneInfo(planned.job.timezone))
+        request = BriefRequest(job=planned.job, due=due, run_id="dry-run", previous=previous, context=context)
+        try:
+            composed: Composed = await self.runner.compose_once(request)
+        except ComposeFailed as failed:
+            reason = self.redactor().redact(failed.reason)
+            raise ComposeFailed(reason, is_transient=failed.is_transient) from failed
         return self.redactor().redact(composed.text)
 
     async def pause(self, job: str, *, by: str, until: datetime | None = None) -> None:

@@ -5,6 +5,8 @@ from daemonbed import daemon, until
 from servers.chat import ChatServer
 from servers.chat_strict import text_of
 
+from cron.agents.ports import ComposeFailed
+
 KEY = "sk-test-0123456789abcdef"
 BRIEF = "Three builds failed:\n\n1. api: out of memory\n2. web: a test timed out\n3. docs: a dead link"
 CONFIG = """
@@ -180,8 +182,11 @@ async def test_who_asks_is_told_why_there_is_no_answer_and_the_next_question_is_
 async def test_a_provider_that_repeats_the_key_does_not_give_it_away(tmp_path, server, caplog):
     caplog.set_level("DEBUG")
     async with daemon(tmp_path, config(server)) as running:
-        server.fault("error", times=2, message=f"Your key {KEY} is not for this.")
+        server.fault("error", times=3, message=f"Your key {KEY} is not for this.")
         row = await run(running, "builds")
         told = await running.answer_to("why?")
+        with pytest.raises(ComposeFailed) as dry:
+            await running.wired.control.dry_run("builds")
     assert ("[secret]" in row["error"], KEY in row["error"]) == (True, False)
     assert ("[secret]" in told["text"], KEY in told["text"]) == (True, False)
+    assert ("[secret]" in dry.value.reason, KEY in caplog.text) == (True, False)
