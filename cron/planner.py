@@ -30,6 +30,7 @@ from cron.setback import set_back_jobs
 from cron.span import Pause, Plan, PlannedRow, plan_span
 from state.clock import Monotonic, Now, Sleep
 from state.database import Database
+from state.errors import StateError
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,7 @@ class Planner:
         self._clocks = ClockWatch(now, monotonic)
         self._jobs: dict[JobId, Planned] = {}
         self._woken: set[JobId] = set()
+        self._not_stored: set[JobId] = set()  # the database was in trouble: they are planned again soon
         self._is_woken = asyncio.Event()
         self._passing = asyncio.Lock()
         self._missed_until = now()
@@ -273,6 +275,8 @@ class Planner:
                 # The other jobs go on; this one is planned again with its next wake-up.
                 facts = {"action": "planning_failed", "job": one.job.name}
                 log.error("What was planned for a job could not be stored.", exc_info=claims, extra=facts)
+                if isinstance(claims, StateError):
+                    self._not_stored.add(one.row.id)
             elif claims is None:
                 await self._reread(one.row.id)
                 self.wake(one.row.id)
@@ -374,6 +378,9 @@ class Planner:
         """Look at the clocks now and then: timers are monotonic and would be late after a sleep."""
         while True:
             await self._sleep(WATCH_EVERY)
+            for job_id in self._not_stored:
+                self.wake(job_id)
+            self._not_stored.clear()
             self._look_at_clocks()
 
     def _look_at_clocks(self) -> None:

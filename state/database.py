@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from state.books import Books
 from state.calls import Call, Chore
@@ -20,7 +21,7 @@ from state.errors import ForkedError, MisuseError, StateClosedError, StateError
 from state.identity import MOUNTS, FileGuard, note_path, refuse_unfit
 from state.note import NoteFile
 from state.readers import READERS, Readers
-from state.sqlite import FencedConnection, Link, connect_reader, connect_writer
+from state.sqlite import FencedConnection, Link, connect_reader, connect_writer, opening_failed
 from state.wal import WalKeeper
 from state.writer import Writer
 
@@ -84,8 +85,16 @@ class Database:
     ) -> "Database":
         """Open the file at an absolute, resolved path, creating it and its folder where missing.
 
-        Raises DatabaseRefusedError, SchemaTooNewError, SchemaTooOldError, StateBusyError.
+        Raises DatabaseRefusedError, SchemaTooNewError, SchemaTooOldError, StateBusyError, DiskFullError,
+        DiskFailedError, DamagedError, CopyFailedError.
         """
+        try:
+            return cls._open(path, prepare, now=now, monotonic=monotonic, mounts=mounts)
+        except (OSError, sqlite3.Error, DBAPIError) as error:
+            raise opening_failed(path, error) from error
+
+    @classmethod
+    def _open(cls, path: Path, prepare: Prepare, *, now: Now, monotonic: Monotonic, mounts: Path) -> "Database":
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         note = NoteFile(note_path(path))
         with contextlib.ExitStack() as undo:

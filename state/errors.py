@@ -150,6 +150,18 @@ class SchemaTooNewError(StateError):
         )
 
 
+class HomeRefusedError(StateError):
+    """The home cannot be made or written."""
+
+    def __init__(self, home: Path, cause: str) -> None:
+        self.home = home
+        self.cause = cause
+        super().__init__(
+            f"{home} cannot be used as a home ({cause})."
+            " Check who may write there and whether the disk is read-only or full, or choose another with --home."
+        )
+
+
 class HomeLockedError(StateError):
     """Another daemon works on this home; `pid` is what it left for messages, None if it left nothing."""
 

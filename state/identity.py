@@ -110,6 +110,8 @@ def refuse_unfit(path: Path, note: Note | None, *, mounts: Path = MOUNTS) -> Non
         _refuse_lone_wal(path)
         return
     at = path.stat()
+    if not path.is_file():
+        raise DatabaseRefusedError(path, "it is no file", "Move it away, or choose another --home.")
     if at.st_nlink > 1:
         raise DatabaseRefusedError(
             path,

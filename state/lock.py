@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from state.errors import HomeLockedError
+from state.errors import HomeLockedError, HomeRefusedError
 
 DATABASE = "state.db"
 _LOCK = "state.lock"
@@ -38,8 +38,15 @@ class HomeLock:
     def acquire(cls, home: Path, *, pid: int) -> "HomeLock":
         """Take the lock, creating the home where missing; `pid` is left for the messages of others.
 
-        Raises HomeLockedError at once if a live process holds it.
+        Raises HomeLockedError at once if a live process holds it, HomeRefusedError if nobody could.
         """
+        try:
+            return cls._acquire(home, pid)
+        except OSError as error:
+            raise HomeRefusedError(home, error.strerror or str(error)) from error
+
+    @classmethod
+    def _acquire(cls, home: Path, pid: int) -> "HomeLock":
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = folder_of(home)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,8 +54,13 @@ class HomeLock:
         if not _take(descriptor):
             os.close(descriptor)
             raise HomeLockedError(home, _read_pid(folder))
-        (folder / _PID).write_text(f"{pid}\n", encoding="ascii")
-        return cls(home, descriptor)
+        lock = cls(home, descriptor)
+        try:
+            (folder / _PID).write_text(f"{pid}\n", encoding="ascii")
+        except OSError:
+            lock.release()
+            raise
+        return lock
 
     @staticmethod
     def is_alive(home: Path) -> int | None:
@@ -59,8 +71,8 @@ class HomeLock:
         folder = folder_of(home)
         try:
             descriptor = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None
+        except OSError:
+            return None  # nobody can hold what is not there; who may not look is told so when they act
         try:
             if _flock(descriptor, fcntl.LOCK_SH):
                 return None

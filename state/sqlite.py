@@ -10,7 +10,15 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from state.errors import DamagedError, DiskFailedError, DiskFullError, MisuseError, StateError
+from state.errors import (
+    DamagedError,
+    DatabaseRefusedError,
+    DiskFailedError,
+    DiskFullError,
+    MisuseError,
+    StateBusyError,
+    StateError,
+)
 
 BUSY_SECONDS = 5.0
 """How long one BEGIN waits inside SQLite for the lock of another process."""
@@ -82,6 +90,18 @@ def for_caller(path: Path, error: BaseException) -> BaseException:
             return error
     mine.__cause__ = error
     return mine
+
+
+def opening_failed(path: Path, error: BaseException) -> StateError:
+    """Return why a database cannot be opened, as a sentence."""
+    mine = for_caller(path, error)
+    if isinstance(mine, StateError):
+        return mine
+    if trouble_of(error) is Trouble.BUSY:
+        return StateBusyError(path, BUSY_SECONDS)
+    cause = (error.strerror or str(error)) if isinstance(error, OSError) else str(getattr(error, "orig", error))
+    way_out = "Check who may write it and its folder, and whether the disk is read-only or full."
+    return DatabaseRefusedError(path, f"it cannot be opened ({cause})", way_out)
 
 
 class _FencedCursor(sqlite3.Cursor):

@@ -19,6 +19,8 @@ from state.sqlite import FencedConnection, Link, Trouble, for_caller, trouble_of
 BATCH_FUNCTIONS = 256
 BATCH_SECONDS = 0.020
 TRIES = 3
+LOCK_TRIES = 8
+"""How often one BEGIN waits `BUSY_SECONDS` for another process's lock: 40 s, as a database browser may hold it."""
 
 log = logging.getLogger(__name__)
 
@@ -176,14 +178,15 @@ class Writer:
         return wal_size
 
     def _begin(self) -> None:
-        for _ in range(TRIES):
+        for _ in range(LOCK_TRIES):
             try:
                 self._raw.execute(sqlite.BEGIN)
                 return
             except sqlite3.OperationalError as error:
                 if trouble_of(error) is not Trouble.BUSY:
                     raise for_caller(self._path, error) from error
-        raise StateBusyError(self._path, TRIES * sqlite.BUSY_SECONDS)
+                log.warning("Another process holds the database's lock.", extra={"action": "database_locked"})
+        raise StateBusyError(self._path, LOCK_TRIES * sqlite.BUSY_SECONDS)
 
     def _run(self, call: Call) -> None:
         """Run one function in its savepoint; its own error is staged, a lost transaction is raised."""
