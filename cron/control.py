@@ -185,9 +185,7 @@ class Control:
         if await self.db.read(lambda conn: ledger.covers(conn, planned.row.id, at)):
             return
         near = every.latest_until(at, after=at - timedelta(days=400))
-        last = (
-            "" if near is None else f"; before that it was due at {near.astimezone(planned.schedule.zone).isoformat()}"
-        )
+        last = "" if near is None else f"; it was at {near.astimezone(planned.schedule.zone).isoformat()}"
         raise ControlError(f"{planned.job.name} was not due at {shown}{last}. `hermes-cron runs` shows what was.")
 
     def _planned(self, job: str) -> Planned:

@@ -140,11 +140,13 @@ def pause(conn: Connection, job_id: str, pause: Pause) -> None:
         _PATCH,
         {"job_id": job_id, "paused_at": pause.since, "paused_until": pause.until, "paused_by": pause.by},
     )
+    _revise(conn, job_id)  # whoever planned without knowing of it plans again
 
 
 def resume(conn: Connection, job_id: str) -> None:
     """End a pause; what it covered stays skipped, and failures are counted anew."""
     conn.execute(_PATCH, {"job_id": job_id, "paused_at": None, "paused_until": None, "paused_by": None, "failures": 0})
+    _revise(conn, job_id)
 
 
 def note_health(

@@ -20,7 +20,7 @@ from cron import views
 from cron.jobs import load_config
 from cron.wiring import Wired, wired
 from state.clock import Clock
-from state.schema import jobs, runs
+from state.schema import deliveries, jobs, runs
 
 SHORT = 1.0  # seconds: shorter waits are for things outside the clock, such as processes
 
@@ -102,12 +102,14 @@ class Timed:
             await self.settled()
 
     async def settled(self) -> None:
-        """Wait until no run is open."""
+        """Wait until no run is open and everything is sent."""
 
         async def nothing_open() -> bool:
-            return not await self.read(
-                lambda conn: conn.execute(select(runs.c.id).where(runs.c.state != "closed")).all()
-            )
+            still_open = select(runs.c.id).where(runs.c.state != "closed")
+            if self.wired.control.runner._going or self.wired.daemon._background:
+                return False
+            unsent = select(deliveries.c.id).where(deliveries.c.state.in_(["pending", "sending"]))
+            return not await self.read(lambda conn: [*conn.execute(still_open), *conn.execute(unsent)])
 
         await until(nothing_open, "all runs to end")
 
@@ -158,7 +160,13 @@ def short(text: str) -> str:
 
 @asynccontextmanager
 async def timed(
-    folder: Path, text: str | None, at: str, *, environ: dict[str, str] | None = None, zone: str = "UTC"
+    folder: Path,
+    text: str | None,
+    at: str,
+    *,
+    environ: dict[str, str] | None = None,
+    zone: str = "UTC",
+    settle: bool = True,
 ) -> AsyncIterator[Timed]:
     """Run a daemon at an instant on `folder`/jobs.yaml (written first, if there is a text); stop it at the end."""
     path = folder / "jobs.yaml" if text is None else write_config(folder, text)
@@ -172,7 +180,7 @@ async def timed(
         ready = asyncio.create_task(made.daemon.ready.wait())
         await asyncio.wait([running.task, ready], return_when=asyncio.FIRST_COMPLETED)
         try:
-            await running.look()
+            await running.look(settle=settle)
             yield running
         finally:
             await running.stop()
