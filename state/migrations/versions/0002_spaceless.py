@@ -21,24 +21,28 @@ def index_spaceless_turns() -> None:
 
     'rebuild' would take in all of them; to make the index anew, drop it and run this again.
     """
-    has_them = f"GLOB '*[{SPACELESS}]*'"
+
+    def has_them(text: str) -> str:
+        """ASCII alone, the most of what is said, is told in a microsecond; GLOB takes fifty."""
+        return f"(length({text}) < length(CAST({text} AS BLOB)) AND {text} GLOB '*[{SPACELESS}]*')"
+
     op.execute(
         "CREATE VIRTUAL TABLE turns_trigrams USING fts5("
         "text, content = 'turns', content_rowid = 'id', tokenize = 'trigram')"
     )
     op.execute(
-        f"CREATE TRIGGER turns_trigrams_insert AFTER INSERT ON turns WHEN new.text {has_them} BEGIN"
+        f"CREATE TRIGGER turns_trigrams_insert AFTER INSERT ON turns WHEN {has_them('new.text')} BEGIN"
         " INSERT INTO turns_trigrams (rowid, text) VALUES (new.id, new.text); END"
     )
     op.execute(
-        f"CREATE TRIGGER turns_trigrams_delete AFTER DELETE ON turns WHEN old.text {has_them} BEGIN"
+        f"CREATE TRIGGER turns_trigrams_delete AFTER DELETE ON turns WHEN {has_them('old.text')} BEGIN"
         " INSERT INTO turns_trigrams (turns_trigrams, rowid, text) VALUES ('delete', old.id, old.text); END"
     )
     # One trigger for both halves: in which order two of them would run is not defined.
     op.execute(
         "CREATE TRIGGER turns_trigrams_update AFTER UPDATE OF text ON turns BEGIN"
         " INSERT INTO turns_trigrams (turns_trigrams, rowid, text)"
-        f" SELECT 'delete', old.id, old.text WHERE old.text {has_them};"
-        f" INSERT INTO turns_trigrams (rowid, text) SELECT new.id, new.text WHERE new.text {has_them}; END"
+        f" SELECT 'delete', old.id, old.text WHERE {has_them('old.text')};"
+        f" INSERT INTO turns_trigrams (rowid, text) SELECT new.id, new.text WHERE {has_them('new.text')}; END"
     )
-    op.execute(f"INSERT INTO turns_trigrams (rowid, text) SELECT id, text FROM turns WHERE text {has_them}")
+    op.execute(f"INSERT INTO turns_trigrams (rowid, text) SELECT id, text FROM turns WHERE {has_them('text')}")
