@@ -7,12 +7,11 @@ handed to the conversation when it is registered, given back on every other way 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 
 from cron.home import state_path
 from seeding import aside, sessions
-from seeding.model import Question, Session
+from seeding.model import Session
 from seeding.ports import Answerer
 from state.clock import Now
 from state.database import Database
@@ -27,7 +26,7 @@ class NoSuchConversation(LookupError):
     """There is no session of that id in that home. The message is one sentence."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Conversation:
     """One session that is continued from here. `lease` None: its database is shared, somebody else closes it."""
 
@@ -35,6 +34,8 @@ class Conversation:
     db: Database
     lease: Lease | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one question at a time
+    is_kept: bool = False  # opened to stay, until `close`
+    users: int = 0  # questions at hand
 
     async def close(self) -> None:
         """Give back what it owns. Idempotent."""
@@ -66,8 +67,15 @@ class Conversations:
         return tuple(self._live)
 
     async def open(self, home: Path, session_id: str) -> Conversation:
-        """Return the live conversation, making it live if it is not. Raises NoSuchConversation, NoDatabaseError,
-        and what opening a database raises; then nothing is leased."""
+        """Return the live conversation, making it live if it is not; it stays so until `close`.
+
+        Raises NoSuchConversation, NoDatabaseError, and what opening a database raises; then nothing is leased.
+        """
+        conversation = await self._open(home, session_id)
+        conversation.is_kept = True
+        return conversation
+
+    async def _open(self, home: Path, session_id: str) -> Conversation:
         path = state_path(home).resolve()
         key = path, session_id
         if (live := self._live.get(key)) is not None:
@@ -80,18 +88,32 @@ class Conversations:
             return await self._begin(key, owned.db, owned)
 
     async def ask(self, home: Path, session_id: str, text: str, *, author: str) -> str:
-        """Ask the session's agent and keep both turns there; nothing is posted. Raises as `open`, and AnswerFailed."""
-        conversation = await self.open(home, session_id)
-        async with conversation.turn:
-            asked_at = self._now()
-            question = await conversation.db.read(
-                lambda conn: aside.question_of(conn, session_id, text, author=author, at=asked_at)
-            )
-            if question is None:
+        """Ask the session's agent and keep both turns there; nothing is posted. Raises as `open`, and AnswerFailed.
+
+        A conversation that is live for this question only is closed after it.
+        """
+        conversation = await self._open(home, session_id)
+        while conversation not in self._live.values():  # it ended while we gave a lease back that was not needed
+            conversation = await self._open(home, session_id)
+        conversation.users += 1
+        try:
+            async with conversation.turn:
+                return await self._ask(conversation, text, author)
+        finally:
+            conversation.users -= 1
+            if not (conversation.users or conversation.is_kept):
                 await self.close(home, session_id)
-                raise _missing(session_id)
-            answer = await self._answerer.answer(question)
-            await self._store(conversation, question, answer, asked_at)
+
+    async def _ask(self, conversation: Conversation, text: str, author: str) -> str:
+        asked_at, session_id = self._now(), conversation.session.id
+        question = await conversation.db.read(
+            lambda conn: aside.question_of(conn, session_id, text, author=author, at=asked_at)
+        )
+        if question is None:
+            raise _missing(session_id)
+        answer = await self._answerer.answer(question)
+        at = self._now()
+        await conversation.db.write(lambda conn: aside.store(conn, question, answer, asked_at=asked_at, at=at))
         return answer
 
     async def close(self, home: Path, session_id: str) -> None:
@@ -125,10 +147,6 @@ class Conversations:
             await conversation.close()
             raise
         return conversation
-
-    async def _store(self, conversation: Conversation, question: Question, answer: str, asked_at: datetime) -> None:
-        at = self._now()
-        await conversation.db.write(lambda conn: aside.store(conn, question, answer, asked_at=asked_at, at=at))
 
 
 def _missing(session_id: str) -> NoSuchConversation:

@@ -82,6 +82,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 async def test_a_conversation_of_another_home_owns_its_lease_until_it_is_closed(house: House) -> None:
     talks = house.conversations()
+    await talks.open(house.there, "theirs")
     said = await talks.ask(house.there, "theirs", "how full?", author="Kim")
     assert (said, house.taken()) == ("93 %", ["here", "there"])
     await talks.ask(house.there, "theirs", "and now?", author="Kim")
@@ -187,12 +188,26 @@ async def test_whoever_is_cancelled_at_any_step_leaves_nothing(house: House, ste
 async def test_an_agent_that_fails_leaves_the_conversation_live_and_stores_nothing(house: House) -> None:
     talks = house.conversations()
     house.answers.says = ""
+    conversation = await talks.open(house.there, "theirs")
     with pytest.raises(AnswerFailed):
         await talks.ask(house.there, "theirs", "how full?", author="Kim")
-    conversation = await talks.open(house.there, "theirs")
     assert await conversation.db.read(lambda conn: views.transcript(conn, "theirs")) == []
     await talks.close_all()
     assert house.taken() == ["here"]
+
+
+async def test_a_single_question_to_another_home_leaves_no_lease(house: House) -> None:
+    talks = house.conversations()
+    said = await asyncio.gather(*(talks.ask(house.there, "theirs", f"{n}?", author="Kim") for n in range(10)))
+    assert (said, house.taken(), talks.live) == (["93 %"] * 10, ["here"], ())
+    house.answers.says = ""
+    with pytest.raises(AnswerFailed):
+        await talks.ask(house.there, "theirs", "how full?", author="Kim")
+    assert (house.taken(), talks.live) == (["here"], ())
+    async with await house.registry.acquire_async(house.there / "state.db") as lease:
+        turns = await lease.db.read(lambda conn: views.transcript(conn, "theirs"))
+    assert turns is not None
+    assert [turn["role"] for turn in turns] == ["user", "assistant"] * 10
 
 
 async def test_a_lease_is_handed_over_once(house: House) -> None:

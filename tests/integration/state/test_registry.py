@@ -106,7 +106,7 @@ def test_a_failed_opening_leaves_nothing_behind(path: Path) -> None:
         prepare(one)
 
     registry = Registry(prepare=once_broken)
-    with pytest.raises(OSError, match="first"):
+    with pytest.raises(DatabaseRefusedError, match="first"):
         registry.acquire(path)
     with registry.acquire(path) as lease:
         assert lease.db.read_sync(count) == 0
