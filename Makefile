@@ -35,7 +35,7 @@ run: $(READY)
 test: $(DEV)
 	@sh tests/prepare.sh $(BIN)
 	@echo "Running every test ..."
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 fast: $(DEV)
 	@$(BIN)/ruff format --check --quiet .
