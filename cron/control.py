@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,6 +13,7 @@ from cron import ledger, views
 from cron.agents.ports import BriefRequest, Composed, ComposeFailed
 from cron.briefs import brief_context
 from cron.checkup import check_up
+from cron.elsewhere import Conversations, NoSuchConversation
 from cron.model import Config
 from cron.outcomes import Outcome
 from cron.planner import Planned, Planner
@@ -26,8 +28,8 @@ from delivery.model import DeliveryKind, DeliveryState
 from delivery.outbox import OutboxError, Verdict
 from delivery.ports import Platform, Settlement
 from delivery.targets import TargetError
-from seeding import aside, sessions
-from seeding.ports import Answerer, AnswerFailed
+from seeding import sessions
+from seeding.ports import AnswerFailed
 from state.clock import Now
 from state.database import Database
 
@@ -51,7 +53,7 @@ class Control:
     redactor: Callable[[], Redactor]
     settlement: Settlement
     watcher: DeliveryWatch
-    answerer: Answerer
+    conversations: Conversations
     now: Now
 
     async def trigger(self, job: str, *, at: datetime | None = None, to: Sequence[str] = ()) -> str:
@@ -146,23 +148,17 @@ class Control:
         self.dispatcher.wake()
         return await self.watcher.ended(str(news[0].id))
 
-    async def ask(self, session_id: str, text: str, *, author: str) -> str:
-        """Ask the agent of a session; both turns are stored there, nothing is posted. Returns the answer."""
+    async def ask(self, session_id: str, text: str, *, author: str, home: Path | None = None) -> str:
+        """Ask the agent of a session (of another home, if one is named); both turns are stored there, nothing is
+        posted. Returns the answer."""
         if not text.strip():
             raise ControlError("There is nothing to ask: the text is empty.")
-        asked_at = self.now()
-        question = await self.db.read(
-            lambda conn: aside.question_of(conn, session_id, text.strip(), author=author, at=asked_at)
-        )
-        if question is None:
-            raise ControlError(f"There is no session {session_id!r}; `hermes-cron sessions` lists them.")
         try:
-            answer = await self.answerer.answer(question)
+            return await self.conversations.ask(home, session_id, text.strip(), author=author)
+        except NoSuchConversation as missing:
+            raise ControlError(str(missing)) from missing
         except AnswerFailed as failed:
             raise ControlError(failed.reason) from failed
-        at = self.now()
-        await self.db.write(lambda conn: aside.store(conn, question, answer, asked_at=asked_at, at=at))
-        return answer
 
     async def doctor(self) -> list[dict[str, Any]]:
         """Look at the file, the zone, the database, every account and every target; post nothing."""

@@ -48,7 +48,7 @@ Ready = Callable[[Conversation], Awaitable[None]]
 
 
 class Conversations:
-    """The conversations that are live, by database and session: one each, whoever asks."""
+    """The conversations that are live, by database and session: one each, whoever asks. `home` None: this one."""
 
     def __init__(
         self, *, registry: Registry, own: Database, answerer: Answerer, now: Now, ready: Ready | None = None
@@ -66,7 +66,7 @@ class Conversations:
         """Which conversations are live."""
         return tuple(self._live)
 
-    async def open(self, home: Path, session_id: str) -> Conversation:
+    async def open(self, home: Path | None, session_id: str) -> Conversation:
         """Return the live conversation, making it live if it is not; it stays so until `close`.
 
         Raises NoSuchConversation, NoDatabaseError, and what opening a database raises; then nothing is leased.
@@ -75,9 +75,8 @@ class Conversations:
         conversation.is_kept = True
         return conversation
 
-    async def _open(self, home: Path, session_id: str) -> Conversation:
-        path = state_path(home).resolve()
-        key = path, session_id
+    async def _open(self, home: Path | None, session_id: str) -> Conversation:
+        key = path, _ = self._key(home, session_id)
         if (live := self._live.get(key)) is not None:
             return live
         if path == self._own.path:
@@ -87,7 +86,7 @@ class Conversations:
         async with OwnedLease(await self._registry.acquire_async(path)) as owned:
             return await self._begin(key, owned.db, owned)
 
-    async def ask(self, home: Path, session_id: str, text: str, *, author: str) -> str:
+    async def ask(self, home: Path | None, session_id: str, text: str, *, author: str) -> str:
         """Ask the session's agent and keep both turns there; nothing is posted. Raises as `open`, and AnswerFailed.
 
         A conversation that is live for this question only is closed after it.
@@ -116,9 +115,9 @@ class Conversations:
         await conversation.db.write(lambda conn: aside.store(conn, question, answer, asked_at=asked_at, at=at))
         return answer
 
-    async def close(self, home: Path, session_id: str) -> None:
+    async def close(self, home: Path | None, session_id: str) -> None:
         """End a conversation; what it owns is given back. Idempotent."""
-        conversation = self._live.pop((state_path(home).resolve(), session_id), None)
+        conversation = self._live.pop(self._key(home, session_id), None)
         if conversation is not None:
             await conversation.close()
 
@@ -127,6 +126,9 @@ class Conversations:
         while self._live:
             _, conversation = self._live.popitem()
             await conversation.close()
+
+    def _key(self, home: Path | None, session_id: str) -> Key:
+        return (self._own.path if home is None else state_path(home).resolve()), session_id
 
     async def _begin(self, key: Key, db: Database, owned: OwnedLease | None) -> Conversation:
         session = await db.read(lambda conn: sessions.get(conn, key[1]))
@@ -150,4 +152,4 @@ class Conversations:
 
 
 def _missing(session_id: str) -> NoSuchConversation:
-    return NoSuchConversation(f"There is no session {session_id[:80]!r} in that home.")
+    return NoSuchConversation(f"There is no session {session_id[:80]!r}; `hermes-cron sessions` lists them.")

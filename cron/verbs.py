@@ -3,6 +3,7 @@ and of itself where none is alive."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -89,7 +90,9 @@ async def _send(control: Control, arguments: Arguments, by: str) -> dict[str, An
 
 async def _ask(control: Control, arguments: Arguments, by: str) -> dict[str, Any]:
     author = by.removesuffix(" on the command line")
-    return {"text": await control.ask(arguments["session"], arguments["text"], author=author)}
+    home = arguments.get("home")
+    place = None if home is None else Path(home)
+    return {"text": await control.ask(arguments["session"], arguments["text"], author=author, home=place)}
 
 
 async def _doctor(control: Control, arguments: Arguments, by: str) -> dict[str, Any]:

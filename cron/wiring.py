@@ -20,6 +20,7 @@ from cron.commands import ChatCommands
 from cron.control import Control
 from cron.current import CurrentConfig
 from cron.daemon import Daemon, Parts
+from cron.elsewhere import Conversations
 from cron.home import state_path
 from cron.model import AccountKind, AccountSpec, Config
 from cron.planner import Planner
@@ -54,6 +55,7 @@ class Wired:
 
     daemon: Daemon
     control: Control
+    conversations: Conversations
     db: Database
     local: LocalPlatform
     current: CurrentConfig
@@ -74,7 +76,8 @@ async def wired(
             lambda conn: ledger.begin_incarnation(conn, incarnation=incarnation, pid=os.getpid(), at=began)
         )
         workspaces = await lease.db.read(stored_workspaces)
-        yield _wire(
+        made = _wire(
+            registry,
             lease.db,
             config,
             workspaces,
@@ -83,12 +86,15 @@ async def wired(
             host_zone=host_zone,
             clock=clock,
         )
+        stack.push_async_callback(made.conversations.close_all)
+        yield made
         ended = clock.now()
         if lease.db.lost is None:
             await lease.db.write(lambda conn: ledger.end_incarnation(conn, incarnation, ended))
 
 
 def _wire(
+    registry: Registry,
     db: Database,
     config: Config,
     workspaces: Mapping[str, str],
@@ -141,6 +147,7 @@ def _wire(
         db=db, runner=runner, alerts=alerts, incarnation=incarnation, now=now, monotonic=monotonic, sleep=sleep
     )
     answerer = JobAnswerer(agents=agents, config=current, redactor=current.redactor)
+    conversations = Conversations(registry=registry, own=db, answerer=answerer, now=now)
     control = Control(
         db=db,
         config=current,
@@ -153,7 +160,7 @@ def _wire(
         redactor=current.redactor,
         settlement=seeder,
         watcher=watcher,
-        answerer=answerer,
+        conversations=conversations,
         now=now,
     )
     replies = Replies(platforms.live, woken=dispatcher.wake)
@@ -212,7 +219,7 @@ def _wire(
             alerts=alerts,
         )
     )
-    return Wired(daemon=daemon, control=control, db=db, local=local, current=current)
+    return Wired(daemon=daemon, control=control, conversations=conversations, db=db, local=local, current=current)
 
 
 def _make_platform(

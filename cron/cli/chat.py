@@ -6,12 +6,13 @@ import threading
 import urllib.error
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import click
 
 from cron.cli.client import act, whoami
-from cron.cli.main import Options
+from cron.cli.main import FilePath, Options
 from cron.cli.setup import Failure, InputError, home_of
 from cron.home import Beacon, read_beacon
 from state.lock import HomeLock
@@ -23,14 +24,15 @@ LOOK_EVERY = 0.5  # seconds
 @click.argument("session", required=False)
 @click.option("--channel", default="general", show_default=True, help="The local channel, without '#'.")
 @click.option("--thread", help="The message id of a thread to talk in.")
+@click.option("--of", "of_home", type=FilePath(path_type=Path), help="The home that SESSION is in, if it is another.")
 @click.pass_obj
-def chat_command(options: Options, session: str | None, channel: str, thread: str | None) -> None:
+def chat_command(options: Options, session: str | None, channel: str, thread: str | None, of_home: Path | None) -> None:
     """Talk on a local channel, or (with SESSION) to the agent in any conversation. End it with Ctrl-D.
 
     With SESSION both turns are kept in that conversation, and nothing is posted into its chat.
     """
     if session is not None:
-        _talk_in(options, session)
+        _talk_in(options, session, of_home)
         return
     home = home_of(options)
     beacon = read_beacon(home)
@@ -39,10 +41,11 @@ def chat_command(options: Options, session: str | None, channel: str, thread: st
     _Channel(beacon, channel.removeprefix("#"), thread).talk()
 
 
-def _talk_in(options: Options, session: str) -> None:
+def _talk_in(options: Options, session: str, of_home: Path | None) -> None:
+    other = {} if of_home is None else {"home": str(of_home.expanduser().absolute())}
     for line in _lines():
         try:
-            click.echo(act(options, "ask", session=session, text=line)["text"])
+            click.echo(act(options, "ask", session=session, text=line, **other)["text"])
         except InputError as error:
             if "no session" in error.message:
                 raise

@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from processbed import Process
 
 from cron import views
 from cron.elsewhere import Conversation, Conversations, NoSuchConversation
@@ -218,3 +220,21 @@ async def test_a_lease_is_handed_over_once(house: House) -> None:
     assert house.taken() == ["here", "there"]
     await lease.aclose()
     assert house.taken() == ["here"]
+
+
+async def test_a_conversation_of_another_home_is_continued_from_the_terminal(tmp_path: Path) -> None:
+    home = Process(tmp_path)
+    home.write("{timezone: UTC, jobs: {fruit: {schedule: '0 9 * * *', text: pears are sold out}}}")
+    other = str(tmp_path / "other")
+    assert (await home.cli("--home", other, "trigger", "fruit", "--wait"))[0] == 0
+    (_, listed, _) = await home.cli("--home", other, "sessions", "--json")
+    session = json.loads(listed)[0]["id"]
+    code, out, err = await home.cli("chat", session, "--of", other, stdin="what about pears?\n")
+    turns = json.loads((await home.cli("--home", other, "transcript", session, "--json"))[1])
+    missing = await home.cli("chat", "none", "--of", other, stdin="hello\n")
+    nowhere = await home.cli("chat", session, "--of", str(tmp_path / "nowhere"), stdin="hello\n")
+    assert (code, "sold out" in out) == (0, True), err
+    assert [turn["origin"] for turn in turns] == ["cron", "inbound", "answer"]
+    assert (missing[0], "no session 'none'" in missing[2]) == (2, True)
+    assert (nowhere[0], "There is no database" in nowhere[2]) == (1, True)
+    assert not (tmp_path / "nowhere").exists()
