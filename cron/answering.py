@@ -6,10 +6,11 @@ from datetime import timedelta
 from zoneinfo import ZoneInfo
 
 from cron.agents.build import build_agent
+from cron.agents.command import Redact
 from cron.agents.ports import Agent
 from cron.agents.prompt import PromptAgent
 from cron.model import AgentSpec, Config
-from cron.redact import Redactor
+from cron.redact import Redactor, shortened
 from cron.schedule import format_duration
 from seeding.model import Question
 from seeding.ports import AnswerFailed
@@ -21,8 +22,9 @@ ANSWER_TIMEOUT = timedelta(minutes=10)
 class Agents:
     """Keeps one agent per configured name; a changed spec gets a new one."""
 
-    def __init__(self, *, environ: Mapping[str, str], sleep: Sleep) -> None:
+    def __init__(self, *, environ: Mapping[str, str], sleep: Sleep, redact: Redact) -> None:
         self._environ = environ
+        self._redact = redact
         self._sleep = sleep
         self._built: dict[tuple[str, str], tuple[AgentSpec, Agent]] = {}
         self._closing: set[asyncio.Future[None]] = set()
@@ -34,7 +36,7 @@ class Agents:
         if known is None or known[0] != spec:
             if known is not None:  # it may be in the middle of an answer, and closes with its end
                 self._retire(known[1])
-            known = (spec, build_agent(spec, environ=self._environ, sleep=self._sleep))
+            known = (spec, build_agent(spec, environ=self._environ, sleep=self._sleep, redact=self._redact))
             self._built[key] = known
         return known[1]
 
@@ -74,7 +76,7 @@ class JobAnswerer:
         except TimeoutError as error:
             raise AnswerFailed(f"The agent {spec.name!r} took longer than {format_duration(limit)}.") from error
         except AnswerFailed as failed:
-            raise AnswerFailed(self._redactor().redact(failed.reason)) from failed
+            raise AnswerFailed(shortened(self._redactor().redact(failed.reason))) from failed
         return self._redactor().redact(answer)
 
     def _agent_of(self, job: str | None) -> tuple[AgentSpec, ZoneInfo]:

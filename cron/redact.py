@@ -64,6 +64,11 @@ class Redactor:
         return value
 
 
+def shortened(text: str, most: int = 400) -> str:
+    """Cut a sentence that was redacted already. Never the other way round: half a secret is not known as one."""
+    return text if len(text) <= most else f"{text[:most].rstrip()} …"
+
+
 def _forms(secret: str) -> Iterator[str]:
     if len(secret.strip()) < SHORTEST:
         return

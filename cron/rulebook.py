@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cron.model import AccountKind, AccountSpec, Config, Everyone, TargetSpec
 from delivery.model import Address
@@ -30,6 +30,7 @@ class JobRulebook:
         self._config = config
         self._platforms = platforms
         self._spots: dict[str, _Place] = {}  # where each target text was found, the last time that it could be asked
+        self._moved: dict[tuple[str, str], str] = {}  # (account, old chat) -> new chat
         self._known: dict[_Place, _Known] = {}
 
     def for_chat(self, address: Address) -> ChatRules:
@@ -49,11 +50,12 @@ class JobRulebook:
             has_threads=account is None or account.kind is not AccountKind.TELEGRAM,  # there, an answer quotes
         )
 
-    def remember(self, spots: Mapping[str, tuple[str, str, str | None]]) -> None:
-        """Take over where targets (as text) were found before this start: (account, chat, topic).
+    def remember(self, spots: Mapping[str, tuple[str, str, str | None]], moves: Mapping[tuple[str, str], str]) -> None:
+        """Take over where targets (as text) were found before this start: (account, chat, topic); and moves.
 
         Until the platform can be asked, people in those chats are heard all the same.
         """
+        self._moved.update(moves)
         self._spots = dict(spots) | self._spots
         self._apply()
 
@@ -65,7 +67,11 @@ class JobRulebook:
         self._apply()
 
     def moved(self, account: str, old: str, new: str) -> None:
-        """Let the rules of a chat follow it to its new id at once: people go on writing there."""
+        """Let the rules of a chat follow it to its new id at once: people go on writing there.
+
+        The platform may go on naming the old id where jobs.yaml does.
+        """
+        self._moved[account, old] = new
         for text, (of, chat, topic) in self._spots.items():
             if (of, chat) == (account, old):
                 self._spots[text] = (of, new, topic)
@@ -93,7 +99,8 @@ class JobRulebook:
                 extra={"action": "target_unresolved", "target": spec.to, "reason": error.reason},
             )
         else:
-            self._spots[format_target(spec.target)] = (address.account, address.chat, address.topic)
+            moved = self._moved.get((address.account, address.chat), address.chat)
+            self._spots[format_target(spec.target)] = (address.account, moved, address.topic)
 
     def _apply(self) -> None:
         """Build the rules anew from the file and what is known of its places. One assignment: others read meanwhile."""
@@ -102,12 +109,16 @@ class JobRulebook:
             place = self._spots.get(format_target(spec.target))
             if place is not None:
                 before = known.get(place)
-                known[place] = _Known(
-                    listen=Listen(str(spec.listen)),
-                    sessions=SessionScope(str(spec.sessions)),
-                    is_delivered_to=is_delivered_to or (before is not None and before.is_delivered_to),
+                # A target of `targets:` says what holds at its place, however else a job spells that place.
+                rules = before if before is not None and spec.name is None else _rules(spec)
+                known[place] = replace(
+                    rules, is_delivered_to=is_delivered_to or (before is not None and before.is_delivered_to)
                 )
         self._known = known
+
+
+def _rules(spec: TargetSpec) -> _Known:
+    return _Known(listen=Listen(str(spec.listen)), sessions=SessionScope(str(spec.sessions)), is_delivered_to=False)
 
 
 def _of_chat(everything: Mapping[_Place, _Known], address: Address) -> _Known | None:

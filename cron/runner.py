@@ -21,7 +21,7 @@ from cron.model import AgentKind, AgentSpec, Job, Overlap
 from cron.outcomes import OccurrenceKind, Outcome, RunState
 from cron.places import Places
 from cron.posting import Posting
-from cron.redact import Redactor
+from cron.redact import Redactor, shortened
 from cron.schedule import jitter_for
 from delivery import outbox
 from delivery.dispatcher import Dispatcher
@@ -361,7 +361,7 @@ class Runner:
         is_told: bool = True,
     ) -> None:
         at = self._now()
-        said = None if error is None else self._redactor().redact(error)
+        said = None if error is None else shortened(self._redactor().redact(error))
         run_id, shown = assignment.run_id, self._shown(details or {})
         self._known[run_id] = assignment
         if await self._db.write(lambda conn: ledger.close(conn, run_id, outcome, error=said, at=at, details=shown)):

@@ -155,7 +155,7 @@ def _deliveries_of(conn: Connection, run_ids: Sequence[str]) -> dict[str, list[d
         some = run_ids[first : first + 500]
         ids = _message_ids(conn, select(deliveries.c.id).where(deliveries.c.run_id.in_(some)))
         statement = (
-            select(deliveries).where(deliveries.c.run_id.in_(some)).order_by(deliveries.c.created_at, deliveries.c.id)
+            select(deliveries).where(deliveries.c.run_id.in_(some)).order_by(deliveries.c.seq)
         )
         for row in conn.execute(statement).mappings():
             grouped.setdefault(row["run_id"], []).append(_delivery(row, ids.get(row["id"], [])))

@@ -126,7 +126,7 @@ def _wire(
         on_settled=daemon.delivered,
         on_refused=daemon.login_refused,
     )
-    agents = Agents(environ=environ, sleep=sleep)
+    agents = Agents(environ=environ, sleep=sleep, redact=lambda text: current.redactor().redact(text))
     posting = Posting(platforms=platforms.now, config=current)
     alerts = Alerts(
         db=db, posting=posting, dispatcher=dispatcher, redactor=current.redactor, stopped=daemon.job_stopped

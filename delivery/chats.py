@@ -25,6 +25,7 @@ from state import schema
 
 ACCOUNTS = schema.accounts
 CHATS = schema.chats
+RECEIPTS = schema.receipts
 
 UP, DOWN, UNKNOWN = "up", "down", "unknown"
 MOVES_FOLLOWED = 8
@@ -104,11 +105,19 @@ def chat_is_back(conn: Connection, account: str, chat: str) -> bool:
 
 
 def follow_move(
-    conn: Connection, account: str, old: str, new: str, *, at: datetime, settlement: Settlement | None = None
+    conn: Connection,
+    account: str,
+    old: str,
+    new: str,
+    *,
+    at: datetime,
+    settlement: Settlement | None = None,
+    keeps_messages: bool = False,
 ) -> list[DeliverySummary]:
     """Follow a chat to its new id: its row, what is not sent yet, flat key and sessions, in this transaction.
 
-    The old id is not called again, whatever jobs.yaml still names. Idempotent. Returns deliveries that thereby
+    The old id is not called again, whatever jobs.yaml still names. `keeps_messages`: the messages move along with
+    their ids (Slack); on Telegram they start anew. Idempotent. Returns deliveries that thereby
     turned out to be a second one of their run to the same place.
     """
     if old == new:
@@ -117,9 +126,11 @@ def follow_move(
     conn.execute(  # a chat that moved back must not lead in circles
         update(CHATS).where(CHATS.c.account == account, CHATS.c.chat == new).values(moved_to=None)
     )
+    if keeps_messages:
+        conn.execute(update(RECEIPTS).where(RECEIPTS.c.account == account, RECEIPTS.c.chat == old).values(chat=new))
     dropped = _move_deliveries(conn, account, old, new, at)
     if isinstance(settlement, FollowsMoves):
-        settlement.chat_moved(conn, account, old, new, at=at)
+        settlement.chat_moved(conn, account, old, new, at=at, keeps_messages=keeps_messages)
     return dropped
 
 
@@ -227,6 +238,12 @@ def stored_workspaces(conn: Connection) -> dict[str, str]:
     """Return the workspace that each account had when it was last connected, for presetting at start."""
     known = select(ACCOUNTS.c.name, ACCOUNTS.c.workspace).where(ACCOUNTS.c.workspace.is_not(None))
     return {row.name: row.workspace for row in conn.execute(known)}
+
+
+def stored_moves(conn: Connection) -> dict[tuple[str, str], str]:
+    """Return the chats that have another id now: (account, old) -> new, moves of moves followed."""
+    rows = conn.execute(select(CHATS.c.account, CHATS.c.chat).where(CHATS.c.moved_to.is_not(None))).all()
+    return {(row.account, row.chat): current_chat(conn, row.account, row.chat) for row in rows}
 
 
 def found_places(conn: Connection) -> dict[str, tuple[str, str, str | None]]:

@@ -180,8 +180,10 @@ class Settlement(Protocol):
 class FollowsMoves(Protocol):
     """A settlement that keeps what hangs on a chat's id: flat keys and sessions."""
 
-    def chat_moved(self, conn: Connection, account: str, old: str, new: str, *, at: datetime) -> None:
+    def chat_moved(
+        self, conn: Connection, account: str, old: str, new: str, *, at: datetime, keeps_messages: bool = False
+    ) -> None:
         """Move the flat key and the sessions of a chat to its new id, in the transaction that moves the deliveries.
 
-        Thread keys stay under the old id: message ids start anew. Idempotent.
+        Thread keys stay under the old id, where message ids start anew, unless `keeps_messages`. Idempotent.
         """

@@ -58,9 +58,11 @@ class Seeder:
             case DeliveryKind.NOTICE:
                 return
 
-    def chat_moved(self, conn: Connection, account: str, old: str, new: str, *, at: datetime) -> None:
+    def chat_moved(
+        self, conn: Connection, account: str, old: str, new: str, *, at: datetime, keeps_messages: bool = False
+    ) -> None:
         """Let flat keys and sessions follow a chat to its new id; see `delivery.ports.FollowsMoves`."""
-        moves.chat_moved(conn, account, old, new, at=at)
+        moves.chat_moved(conn, account, old, new, at=at, keeps_messages=keeps_messages)
 
     def seed(self, conn: Connection, one: Delivered, *, at: datetime) -> bool:
         """Seed a brief on every surface that it owes. True if all of them have landed. Idempotent."""

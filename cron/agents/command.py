@@ -1,7 +1,8 @@
 """The `command` agent: argv's stdout is the brief, or the answer. It gets one JSON document on stdin."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import tzinfo
 
 from cron.agents.ports import BriefRequest, Composed, ComposeFailed, EarlierBrief, Started
@@ -11,6 +12,10 @@ from seeding.model import Question, Turn
 from seeding.ports import AnswerFailed
 from state.clock import Sleep
 
+Redact = Callable[[str], str]
+"""Takes secrets out of a text."""
+
+LONGEST_SECRET = 4_096  # characters at a cut that are dropped, for they may be half of one
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ")
 
 
@@ -21,9 +26,10 @@ async def _nobody(group: int, ticks: int) -> None:
 class CommandAgent:
     """Runs `spec.command` without a shell, unless the spec says `shell: true`, in a scrubbed environment."""
 
-    def __init__(self, spec: AgentSpec, *, environ: Mapping[str, str], sleep: Sleep) -> None:
+    def __init__(self, spec: AgentSpec, *, environ: Mapping[str, str], sleep: Sleep, redact: Redact) -> None:
         self._spec = spec
         self._sleep = sleep
+        self._redact = redact
         self._env = {name: environ[name] for name in PASSED_ON if name in environ} | dict(spec.env)
 
     async def compose(self, request: BriefRequest, started: Started) -> Composed:
@@ -45,6 +51,8 @@ class CommandAgent:
         if ended.code != 0:
             raise ComposeFailed(_failure(ended), is_transient=True, details=details)
         text, verdict = split_verdict(ended.output)
+        if ended.is_cut:
+            text = f"{text}\n\n*[cut here: the command wrote more than that]*"
         return Composed(text=text, is_silent=verdict.get("silent") is True, details=details)
 
     async def answer(self, question: Question, zone: tzinfo) -> str:
@@ -55,19 +63,31 @@ class CommandAgent:
             raise AnswerFailed(str(error)) from error
         if ended.code != 0:
             raise AnswerFailed(_failure(ended))
+        if ended.is_cut:
+            raise AnswerFailed("The command that answers printed more than a megabyte.")
         if not ended.output.strip():
             raise AnswerFailed("The command that answers printed nothing.")
         return ended.output.strip()
 
     async def _run(self, document: object, env: Mapping[str, str], started: Started) -> Ended:
         argv = ["/bin/sh", "-c", " ".join(self._spec.command)] if self._spec.shell else list(self._spec.command)
-        return await run_process(
+        ended = await run_process(
             argv,
             env=self._env | dict(env),
             cwd=self._spec.cwd,
             stdin=json.dumps(document, ensure_ascii=False).encode() + b"\n",
             started=started,
             sleep=self._sleep,
+        )
+        return self._cleaned(ended)
+
+    def _cleaned(self, ended: Ended) -> Ended:
+        """Take the secrets out, and where something was cut also what may be a piece of one."""
+        output, errors = self._redact(ended.output), self._redact(ended.errors)
+        return replace(
+            ended,
+            output=output[:-LONGEST_SECRET] if ended.is_cut else output,
+            errors=errors[LONGEST_SECRET:] if ended.is_errors_cut else errors,
         )
 
 
@@ -88,7 +108,7 @@ def split_verdict(output: str) -> tuple[str, Mapping[str, object]]:
 def _failure(ended: Ended) -> str:
     how = f"was killed by signal {-ended.code}" if ended.code < 0 else f"exited with code {ended.code}"
     last = next((line for line in reversed(ended.errors.splitlines()) if line.strip()), "")
-    return f"The command {how}: {last.strip()[:300]}" if last else f"The command {how} and wrote nothing to stderr."
+    return f"The command {how}: {last.strip()}" if last else f"The command {how} and wrote nothing to stderr."
 
 
 def _brief_document(request: BriefRequest) -> Mapping[str, object]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OPENAI = "https://api.openai.com/v1"
 CONNECT_LIMIT = 20.0  # seconds
 STALL_LIMIT = 90.0  # seconds between two pieces of an answer that has begun
-REASON_LENGTH = 300  # characters of what a server said
+REASON_LENGTH = 2_000  # characters of what a server said; it is shortened where its secrets are taken out
 
 _TRY_LATER = frozenset({408, 409, 425, 429})
 _NEVER_PAID = frozenset({"insufficient_quota", "billing_hard_limit_reached"})

@@ -18,8 +18,8 @@ from typing import Any
 from cron.agents.ports import Started
 from state.clock import Sleep
 
-OUTPUT_LIMIT = 1_000_000  # bytes of stdout that are kept
-ERROR_LIMIT = 8_000  # bytes of stderr that are kept, the last ones
+OUTPUT_LIMIT = 1_004_096  # bytes of stdout that are kept
+ERROR_LIMIT = 12_096  # bytes of stderr that are kept, the last ones
 TERM_GRACE = 3.0  # seconds between SIGTERM and SIGKILL
 DRAIN_GRACE = 1.0  # seconds in which a child that holds the pipes may still write after its leader ended
 
@@ -31,7 +31,8 @@ class Ended:
     code: int
     output: str
     errors: str
-    is_cut: bool
+    is_cut: bool  # there was more output: its end is missing
+    is_errors_cut: bool = False  # there were more errors: their beginning is missing
 
 
 class CommandNotStarted(Exception):
@@ -138,7 +139,13 @@ async def run_process(
         await _within(child.drained.wait(), DRAIN_GRACE)
         code = transport.get_returncode()
         assert code is not None, "the process has exited"
-        return Ended(code=code, output=child.output.text(), errors=child.errors.text(), is_cut=child.output.is_cut)
+        return Ended(
+            code=code,
+            output=child.output.text(),
+            errors=child.errors.text(),
+            is_cut=child.output.is_cut,
+            is_errors_cut=child.errors.is_cut,
+        )
     finally:
         await _end_shielded(group, child, transport, sleep)
 
