@@ -30,7 +30,7 @@ from delivery.platforms.slack_calls import (
     Unreached,
     sentence,
 )
-from delivery.platforms.slack_catching_up import READS_PER_MINUTE, Readings
+from delivery.platforms.slack_catching_up import Readings
 from delivery.platforms.slack_envelopes import Envelopes
 from delivery.platforms.slack_events import Us
 from delivery.platforms.slack_hearing import Hearing, OnChatMoved, us_of
@@ -39,7 +39,7 @@ from delivery.platforms.slack_places import KnownChats, Places
 from delivery.platforms.slack_posting import header, look_for, post
 from delivery.platforms.slack_sockets import Line, LineFailed, Sockets
 from delivery.platforms.slack_status import thinking
-from delivery.platforms.slack_waiting import Budget, first_of
+from delivery.platforms.slack_waiting import first_of
 from delivery.platforms.slack_web import Progress, form, refusal, scopes, told
 from delivery.ports import AccountDown, Chat, Hear, Opening
 from delivery.render.parts import RenderedPart
@@ -222,7 +222,7 @@ class SlackPlatform:
         self._calls = WebCalls(token=bot_token, base_url=base_url)
         self._app_calls = None if app_token is None else WebCalls(token=app_token, base_url=base_url)
         self._names = Names(self._calls, monotonic, sleep)
-        self._readings = Readings(self._calls, Budget(READS_PER_MINUTE, monotonic, sleep))
+        self._readings = Readings(self._calls, monotonic=monotonic, sleep=sleep)
         self._places = Places(account=account, calls=self._calls, names=self._names, directory=directory)
         self._now = now
         self._monotonic = monotonic

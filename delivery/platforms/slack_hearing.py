@@ -46,10 +46,12 @@ class Hearing:
             return None
         return None if found is None else await self._inbound(found)
 
-    async def read_back(self, message: Json, chat: str, kind: ChatKind) -> Inbound | None:
+    async def read_back(self, message: Json, chat: str, kind: ChatKind, is_edit: bool) -> Inbound | None:
         """Read a message of a chat as history shows it; None: nothing that anybody said to us."""
         found = read_event({**message, "type": "message", "channel": chat}, self._us)
-        return await self._inbound(replace(found, kind=kind)) if isinstance(found, Post) else None
+        if not isinstance(found, Post):
+            return None
+        return await self._inbound(replace(found, kind=kind, is_edit=is_edit))
 
     async def _inbound(self, post: Post) -> Inbound:
         if post.kind is not None:

@@ -27,18 +27,23 @@ class Budget:
         self._calls: deque[float] = deque(maxlen=per_minute)
         self._not_before = 0.0
 
-    async def turn(self) -> None:
-        """Wait until one more call is within the rate, and count it."""
-        calls = self._calls
-        while len(calls) == calls.maxlen and (wait := calls[0] + 60.0 - self._monotonic()) > 0:
+    async def turn(self, until: float) -> float:
+        """Wait until one more call is within the rate and allowed; count it and return 0.
+
+        If that is not before the instant `until` (of `monotonic`), return at once how many seconds are missing to
+        the call; it does not count.
+        """
+        while (wait := self._allowed_at() - self._monotonic()) > 0:
+            if self._monotonic() + wait > until:
+                return wait
             await self._sleep(wait)
-        calls.append(self._monotonic())
+        self._calls.append(self._monotonic())
+        return 0.0
 
     def refuse_for(self, seconds: float) -> None:
         """Remember how long Slack wants to be left alone."""
         self._not_before = max(self._not_before, self._monotonic() + seconds)
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether Slack still wants to be left alone."""
-        return self._monotonic() < self._not_before
+    def _allowed_at(self) -> float:
+        calls = self._calls
+        return max(self._not_before, calls[0] + 60.0) if len(calls) == calls.maxlen else self._not_before

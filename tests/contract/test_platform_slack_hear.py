@@ -1,12 +1,10 @@
 """What is heard of what people write in Slack, and in which words. The real SDK over loopback."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from slack_parts.rig import OPS, Rig, slack_rig
+from slack_parts.rig import Rig, slack_rig
 
 from delivery.model import ChatKind
 
@@ -307,92 +305,3 @@ async def test_a_channel_that_changes_its_id_is_told(rig):
     await rig.all_acked()
     assert rig.moves == [("slack", "C0SECRET", "C0JOINT")]
     assert rig.heard == []
-
-
-# --- catching up ---------------------------------------------------------------------------------------
-
-
-async def silent_rig_with(rig: Rig, *texts: str) -> list[str]:
-    await rig.stop_listening()
-    return [rig.server.say("#ops", "kim", text) for text in texts]
-
-
-async def test_what_was_written_meanwhile_is_read_oldest_first(rig):
-    before = rig.server.say("#ops", "kim", "heard before")
-    await rig.said(before)
-    stamps = await silent_rig_with(rig, "one", "<@U0BOT> two", "three")
-    rig.server.bot_says("#ops", "four")
-    await rig.platform.send(rig.part())
-    rig.heard.clear()
-    rig.server.api.page_cap = 2
-    await rig.platform.catch_up(OPS, datetime.fromtimestamp(float(before), UTC), rig.hear)
-    assert [one.text for one in rig.heard] == ["one", "two", "three", "four"]
-    assert [one.address.message for one in rig.heard[:3]] == stamps
-    assert [one.mentioned for one in rig.heard] == [False, True, False, False]
-    assert {one.address.chat_kind for one in rig.heard} == {ChatKind.CHANNEL}
-
-
-async def test_a_thread_is_read_back_without_its_root(rig):
-    root = (await rig.platform.send(rig.part())).receipt.address
-    await rig.stop_listening()
-    ts = rig.server.say("#ops", "kim", "why?", thread_ts=root.message)
-    rig.server.say("#ops", "kim", "elsewhere")
-    at = datetime.fromtimestamp(float(root.message), UTC)
-    await rig.platform.catch_up(replace(OPS, root=root.message), at, rig.hear)
-    [heard] = rig.heard
-    assert (heard.address.message, heard.address.root, heard.answers_us) == (ts, root.message, True)
-
-
-async def test_at_the_limit_of_the_rate_it_stops_and_says_so(rig, caplog):
-    await silent_rig_with(rig, "one", "two", "three")
-    rig.server.api.page_cap = 1
-    rig.server.fault("conversations.history", "429", skip=2)
-    await rig.platform.catch_up(OPS, datetime.now(UTC) - timedelta(minutes=1), rig.hear)
-    assert [one.text for one in rig.heard] == ["two", "three"]
-    assert "catch_up_incomplete" in {getattr(one, "action", None) for one in caplog.records}
-
-
-async def test_other_places_are_left_alone_for_as_long_as_slack_says(rig):
-    await silent_rig_with(rig, "one")
-    since = datetime.now(UTC) - timedelta(minutes=1)
-    rig.server.fault("conversations.history", "429", retry_after=60)
-    for _ in range(3):
-        await rig.platform.catch_up(OPS, since, rig.hear)
-    assert (len(rig.server.calls_to("conversations.history")), rig.heard) == (1, [])
-    await rig.pass_time(61)
-    await rig.platform.catch_up(OPS, since, rig.hear)
-    assert [one.text for one in rig.heard] == ["one"]
-
-
-async def test_many_places_are_read_within_slacks_rate(rig):
-    await silent_rig_with(rig)
-    since = datetime.now(UTC)
-
-    async def read_all() -> None:
-        for _ in range(90):
-            await rig.platform.catch_up(OPS, since, rig.hear)
-
-    reading = asyncio.create_task(read_all())
-    counts = []
-    for _ in range(3):
-        await rig.server.until(lambda: len(rig.server.calls_to("conversations.history")) in (40, 80, 90))
-        await rig.settle()
-        counts.append(len(rig.server.calls_to("conversations.history")))
-        await rig.pass_time(61)
-    await reading
-    assert counts == [40, 80, 90]
-
-
-async def test_what_cannot_be_stored_ends_the_reading(rig, caplog):
-    await silent_rig_with(rig, "one", "two", "three")
-    rig.refuses = lambda inbound: inbound.text == "two"
-    await rig.platform.catch_up(OPS, datetime.now(UTC) - timedelta(minutes=1), rig.hear)
-    assert [one.text for one in rig.heard] == ["one"]
-    assert "catch_up_not_stored" in {getattr(one, "action", None) for one in caplog.records}
-
-
-async def test_a_channel_that_cannot_be_read_is_logged_and_left(rig, caplog):
-    rig.server.scopes.discard("channels:history")
-    await rig.platform.catch_up(OPS, datetime.now(UTC) - timedelta(minutes=1), rig.hear)
-    assert rig.heard == []
-    assert "catch_up_incomplete" in {getattr(one, "action", None) for one in caplog.records}
