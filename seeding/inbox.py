@@ -2,10 +2,11 @@
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, func, insert, select, update
@@ -243,7 +244,7 @@ def _facts(inbound: Inbound) -> dict[str, object]:
 
 # --- what to read after a gap -------------------------------------------------------------------------
 
-_RECENT = (
+_POSTED = (
     select(
         deliveries.c.workspace,
         deliveries.c.chat,
@@ -255,12 +256,27 @@ _RECENT = (
     .join(receipts, receipts.c.delivery_id == deliveries.c.id)
     .where(
         deliveries.c.account == bindparam("account"),
-        deliveries.c.kind == DeliveryKind.BRIEF.value,
+        deliveries.c.kind == bindparam("kind"),
         deliveries.c.chat.is_not(None),
         deliveries.c.created_at >= bindparam("since"),
     )
     .order_by(deliveries.c.seq.desc(), receipts.c.n)
     .limit(1_000)
+)
+_HEARD = (
+    select(table.c.payload, table.c.at)
+    .where(
+        table.c.id.in_(
+            select(func.max(table.c.id))
+            .where(
+                table.c.account == bindparam("account"),
+                table.c.at >= bindparam("since"),
+                table.c.reason.is_distinct_from(STRANGER),
+            )
+            .group_by(table.c.workspace, table.c.chat)
+        )
+    )
+    .order_by(table.c.id.desc())
 )
 _LAST_HEARD = (
     select(table.c.chat, func.max(table.c.at).label("last"))
@@ -270,33 +286,60 @@ _LAST_HEARD = (
 THREADS_READ = 60
 """How many threads are read after a gap, those of the newest briefs."""
 
+ANSWERED_READ = 30
+"""How many threads more, those of our newest answers."""
+
+DMS_READ = 100
+"""How many DMs are read, those in which a person was heard last."""
+
 
 def places_to_read(
     conn: Connection, account: str, *, at: datetime, back: timedelta = timedelta(days=7)
 ) -> tuple[tuple[Address, datetime], ...]:
     """List where people may have written while an account did not listen, each with the instant to read from.
 
-    That is every chat with a brief in the last days, and the threads under its newest briefs (each part may have
-    one), from the last message stored of that chat on; where none is, from its first brief on.
+    That is every chat with a brief or an answer of ours in the last days, the threads under the newest of each (each
+    part may have one), and every DM in which somebody was heard; from the last message stored of that chat on, and
+    where none is, from our first one there on.
     """
-    rows = conn.execute(_RECENT, {"account": account, "since": at - back}).all()
+    window = {"account": account, "since": at - back}
     last = {row.chat: row.last for row in conn.execute(_LAST_HEARD, {"account": account})}
-    first: dict[str, datetime] = {}
-    for row in rows:
-        first[row.chat] = min(first.get(row.chat, row.created_at), row.created_at)
     places: dict[Address, datetime] = {}
+    first: dict[str, datetime] = {}
+    for kind, most in ((DeliveryKind.BRIEF, THREADS_READ), (DeliveryKind.ANSWER, ANSWERED_READ)):
+        rows = conn.execute(_POSTED, {**window, "kind": kind.value}).all()
+        for row in rows:
+            first[row.chat] = min(first.get(row.chat, row.created_at), row.created_at)
+        for place in _places_of(rows, account, most, known=places):
+            places[place] = last.get(place.chat, first[place.chat])
+    for place, heard in _dms(conn, window):
+        places.setdefault(place, heard)
+    return tuple(places.items())
+
+
+def _places_of(
+    rows: Sequence[Any], account: str, most_threads: int, *, known: Collection[Address]
+) -> Iterator[Address]:
+    """Name the chats of our messages, newest first, and so many threads that are not `known`."""
     threads = 0
+    told: set[Address] = set(known)
     for row in rows:
         for root in dict.fromkeys((None, row.thread or row.message)):
-            place = Address(
-                account=account,
-                workspace=row.workspace or "",
-                chat=row.chat,
-                chat_kind=ChatKind(row.chat_kind),
-                root=root,
-            )
-            if place in places or (root is not None and threads >= THREADS_READ):
+            place = _place(account, row.workspace, row.chat, ChatKind(row.chat_kind), root)
+            if place in told or (root is not None and threads >= most_threads):
                 continue
             threads += root is not None
-            places[place] = last.get(row.chat, first[row.chat])
-    return tuple(places.items())
+            told.add(place)
+            yield place
+
+
+def _dms(conn: Connection, window: Mapping[str, object]) -> Iterator[tuple[Address, datetime]]:
+    """Name the DMs in which somebody was heard, strangers left out, with the instant of the last message."""
+    heard = ((from_payload(row.payload).address, row.at) for row in conn.execute(_HEARD, window))
+    dms = ((one, at) for one, at in heard if one.chat_kind is ChatKind.DM)
+    for one, at in islice(dms, DMS_READ):
+        yield _place(one.account, one.workspace, one.chat, one.chat_kind, None), at
+
+
+def _place(account: str, workspace: str | None, chat: str, kind: ChatKind, root: str | None) -> Address:
+    return Address(account=account, workspace=workspace or "", chat=chat, chat_kind=kind, root=root)

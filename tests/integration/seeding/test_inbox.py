@@ -2,13 +2,14 @@
 
 import logging
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from seedbed import Conversation, Rules, place, said
 from sqlalchemy import func, select
 
-from delivery.model import ChatKind
-from seeding.inbox import places_to_read
+from delivery.model import Address, ChatKind
+from seeding.inbox import ANSWERED_READ, places_to_read
 from seeding.model import ChatRules
 from seeding.payload import from_payload, to_payload
 from state import schema
@@ -150,3 +151,40 @@ async def test_after_a_gap_chats_and_threads_with_recent_briefs_are_read_from_th
     assert {one.chat: one.root for one in places if one.root} == {"C1": message, "C2": "5.0"}
     assert all(since <= start or since == heard.at for since in places.values())
     assert await talk.db.read(lambda conn: places_to_read(conn, "slack", at=talk.clock.advance(days=8))) == ()
+
+
+async def places_after(talk: Conversation, **delta: float) -> dict[Address, datetime]:
+    at = talk.clock.advance(**delta)
+    return dict(await talk.db.read(lambda conn: places_to_read(conn, "slack", at=at)))
+
+
+async def test_after_a_gap_a_dm_in_which_somebody_was_heard_is_read_without_any_brief(talk: Conversation):
+    talk.rules.default = ChatRules(is_delivered_to=False, allow=frozenset({"U1"}))
+    heard = said("hello", talk.clock.at, address=DM)
+    await talk.hear(heard)
+    await talk.hear(said("hello", talk.clock.at, address=place("D2", kind=ChatKind.DM), who="U9"))
+    await talk.hear(said("just talking", talk.clock.at, address=place("C5")))
+    assert await places_after(talk, hours=1) == {DM: heard.at}
+    assert await places_after(talk, days=8) == {}
+
+
+async def test_after_a_gap_the_threads_in_which_we_answered_are_read(talk: Conversation):
+    question = said("why?", talk.clock.at, address=place("C7", root="7.000100"), mentioned=True)
+    await talk.hear(question)
+    await talk.respond()
+    places = await places_after(talk, hours=1)
+    assert places[place("C7", root="7.000100")] == question.at
+    assert places[place("C7")] == question.at
+
+
+async def test_many_answers_do_not_push_the_threads_of_briefs_out(talk: Conversation):
+    _, [brief] = await talk.post(place(), "a brief")
+    for n in range(ANSWERED_READ + 5):
+        await talk.hear(
+            said("why?", talk.clock.advance(seconds=1), address=place("C7", root=f"{n}.000100"), mentioned=True)
+        )
+        await talk.respond()
+    places = await places_after(talk, hours=1)
+    assert place(root=brief) in places
+    answered = [one.root for one in places if one.chat == "C7" and one.root]
+    assert answered == [f"{n}.000100" for n in reversed(range(5, ANSWERED_READ + 5))]
