@@ -207,7 +207,9 @@ class Inbound:
     elsewhere (permalinks, shares, external replies). `text` is what they typed, the mention of our bot
     stripped. `is_edit` marks a new text for a message that was heard before. `copied_root`: the (chat, message)
     of which the platform itself made the message that is answered, or that opened its thread (Telegram: a
-    channel's post, forwarded into the linked group); never a forward that a person made.
+    channel's post, forwarded into the linked group); never a forward that a person made. `answered_at`: when the
+    message `root` was posted, by the platform's word, if that is one of our bot's; `answered_text`: how it begins,
+    where the platform tells.
     """
 
     address: Address
@@ -220,4 +222,6 @@ class Inbound:
     quoted: tuple[str, ...] = ()
     answers_us: bool = False  # it answers or quotes a message of our own bot
     copied_root: tuple[str, str] | None = None
+    answered_at: datetime | None = None
+    answered_text: str | None = None
     addressee: Mapping[str, object] = field(default_factory=dict)  # raw hints the platform needs to answer

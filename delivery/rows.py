@@ -211,6 +211,12 @@ def upsert(
         conn.execute(insert(table).values(**key, **new, **values))
 
 
+def has_receipt(conn: Connection, delivery_id: str, n: int) -> bool:
+    """Whether the platform's confirmation of a part is stored."""
+    found = select(RECEIPTS.c.n).where(RECEIPTS.c.delivery_id == delivery_id, RECEIPTS.c.n == n)
+    return conn.execute(found).first() is not None
+
+
 def add_receipt(conn: Connection, delivery_id: str, n: int, receipt: Receipt) -> bool:
     """Store a receipt; False if the part has one already."""
     address = receipt.address

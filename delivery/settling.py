@@ -13,6 +13,7 @@ from delivery.rows import (
     PartRow,
     add_receipt,
     facts_of,
+    has_receipt,
     load_delivery,
     load_parts,
     refresh,
@@ -47,11 +48,11 @@ def confirm_part(
     """Store the proof that a part arrived: the platform found it, or a person answered under it.
 
     From any state; the part is never sent again. The settlement runs in the same transaction, in a savepoint.
-    Idempotent: a part that has its receipt keeps it.
+    A part that a person called sent has none yet, and gets it. Idempotent: a part that has its receipt keeps it.
     """
     row = load_delivery(conn, delivery_id)
     part = None if row is None else _part(conn, delivery_id, n)
-    if row is None or part is None or part.state == PartState.SENT:
+    if row is None or part is None or has_receipt(conn, delivery_id, n):
         return Recorded()
     accept(conn, row, part, receipt, degraded=None)
     return conclude(conn, delivery_id, at=at, settlement=settlement)

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, exists, insert, or_, select, update
 
-from delivery.model import DeliveryKind, DeliveryState, PartKind, PartState, Surface
+from delivery.model import DeliveryKind, DeliveryState, Surface
 from seeding.prepared import Prepared
-from state.schema import deliveries, parts, receipts, seeds
+from state.schema import deliveries, receipts, seeds
 
 OWED, LANDED = "owed", "landed"
 LOOK_BACK = timedelta(days=7)
@@ -183,31 +183,9 @@ def _change(delivery_id: str, one: Result, before: Mapping[Surface, Entry], at: 
     }
 
 
-# --- what is on its way, or perhaps arrived -------------------------------------------------------------
+# --- what is on its way -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoubtfulPart:
-    """A part of a brief of which nobody knows whether it arrived."""
-
-    delivery_id: str
-    n: int
-    kind: PartKind
-    is_in_thread: bool
-    intent_at: datetime | None
-
-
-_IN_DOUBT = (
-    select(parts.c.delivery_id, parts.c.n, parts.c.kind, deliveries.c.thread, parts.c.intent_at)
-    .join(deliveries, deliveries.c.id == parts.c.delivery_id)
-    .where(
-        deliveries.c.account == bindparam("account"),
-        deliveries.c.chat == bindparam("chat"),
-        deliveries.c.kind == DeliveryKind.BRIEF.value,
-        parts.c.state == PartState.IN_DOUBT.value,
-    )
-    .order_by(deliveries.c.created_at, parts.c.n)
-)
 _CONFIRMED = exists().where(receipts.c.delivery_id == deliveries.c.id)
 _IN_FLIGHT = (
     select(deliveries.c.id)
@@ -222,21 +200,6 @@ _IN_FLIGHT = (
     )
     .limit(1)
 )
-
-
-def parts_in_doubt(conn: Connection, account: str, chat: str) -> tuple[DoubtfulPart, ...]:
-    """List the parts of briefs to a chat that may or may not be there."""
-    rows = conn.execute(_IN_DOUBT, {"account": account, "chat": chat})
-    return tuple(
-        DoubtfulPart(
-            delivery_id=row.delivery_id,
-            n=row.n,
-            kind=PartKind(row.kind),
-            is_in_thread=row.n > 0 and row.thread is not None,
-            intent_at=row.intent_at,
-        )
-        for row in rows
-    )
 
 
 def is_in_flight(conn: Connection, account: str, chat: str) -> bool:

@@ -23,6 +23,7 @@ class DeliveredPart:
     text: str
     address: Address | None
     at: datetime | None
+    intent_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,11 @@ class Delivered:
         return self.kind is DeliveryKind.BRIEF and self.continues and bool(self.arrived)
 
     @property
+    def begun_at(self) -> datetime | None:
+        """Return when its text was first about to be sent, as far as that is known."""
+        return min((part.intent_at for part in self.texts if part.intent_at is not None), default=None)
+
+    @property
     def arrived_at(self) -> datetime | None:
         """Return when the first piece of the text arrived, by the platform's word."""
         return next((part.at for part in self.arrived), None)
@@ -79,6 +85,7 @@ _DELIVERED = Prepared(
         parts.c.kind.label("part_kind"),
         parts.c.state.label("part_state"),
         parts.c.text,
+        parts.c.intent_at,
         receipts.c.account,
         receipts.c.workspace,
         receipts.c.chat,
@@ -141,6 +148,7 @@ def _part(row: Any) -> DeliveredPart:
         text=row.text,
         address=None if row.message is None else _address(row),
         at=row.at,
+        intent_at=row.intent_at,
     )
 
 

@@ -177,6 +177,8 @@ def _merge(conn: Connection, row: Row[Any], inbound: Inbound, *, at: datetime) -
         quoted=tuple(dict.fromkeys((*before.quoted, *inbound.quoted))),
         thread=inbound.thread if inbound.thread is not None else before.thread,
         copied_root=inbound.copied_root if inbound.copied_root is not None else before.copied_root,
+        answered_at=inbound.answered_at if inbound.answered_at is not None else before.answered_at,
+        answered_text=inbound.answered_text if inbound.answered_text is not None else before.answered_text,
     )
     told = (merged.mentioned, merged.answers_us) != (before.mentioned, before.answers_us)
     if not told or not _is_open(row):
@@ -234,7 +236,7 @@ def fingerprint(text: str) -> str:
 
 def without_text(inbound: Inbound) -> Inbound:
     """Return a message as it is kept when its words are nobody's business."""
-    return replace(inbound, text="", addressee={})
+    return replace(inbound, text="", addressee={}, answered_text=None)
 
 
 def _facts(inbound: Inbound) -> dict[str, object]:

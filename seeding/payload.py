@@ -16,6 +16,7 @@ def to_payload(inbound: Inbound) -> dict[str, Any]:
         "address": _plain(inbound.address),
         "author": _plain(inbound.author),
         "at": inbound.at.isoformat(),
+        "answered_at": None if inbound.answered_at is None else inbound.answered_at.isoformat(),
         "quoted": list(inbound.quoted),
         "copied_root": None if inbound.copied_root is None else list(inbound.copied_root),
         "addressee": dict(inbound.addressee),
@@ -29,10 +30,12 @@ def from_payload(payload: Mapping[str, Any]) -> Inbound:
     address = dict(payload["address"])
     address["chat_kind"] = ChatKind(address["chat_kind"])
     copied = payload.get("copied_root")
+    answered_at = payload.get("answered_at")
     values |= {
         "address": Address(**address),
         "author": Author(**payload["author"]),
         "at": datetime.fromisoformat(payload["at"]),
+        "answered_at": None if answered_at is None else datetime.fromisoformat(answered_at),
         "quoted": tuple(payload.get("quoted", ())),
         "copied_root": None if copied is None else (copied[0], copied[1]),
     }

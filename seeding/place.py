@@ -7,15 +7,16 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, select, update
 
-from delivery.model import ChatKind, DeliveryId, Inbound, PartKind, Receipt
-from seeding import books, late, mirror, reset, sessions
+from delivery.model import ChatKind, Inbound, Receipt
 from seeding import keys as spell
+from seeding import late, mirror, reset, sessions
 from seeding.inbox import ASLEEP, InboundState, without_text
 from seeding.keys import Candidate
 from seeding.late import FIRST_WORDS_BACK, Undiscussed
 from seeding.model import ChatRules, Listen, Origin, Role, Session, SessionId, SessionKey
 from seeding.payload import from_payload, to_payload
 from seeding.ports import ConfirmByAnswer
+from seeding.proof import proven_by
 from seeding.reset import Reset
 from seeding.seeder import Seeder
 from seeding.sessions import NewSession
@@ -97,27 +98,20 @@ class Placer:
         return reset.start_over(conn, address, rules, inbound.author, at=at)
 
     def _take_as_receipt(self, conn: Connection, inbound: Inbound, rules: ChatRules, *, at: datetime) -> None:
-        """Confirm a part in doubt under which somebody answers: they have it before their eyes."""
+        """Confirm a part without a receipt under which somebody surely answers: they have it before their eyes."""
         root = inbound.address.root
         if root is None or not inbound.answers_us:
             return
         address = inbound.address
-        key = spell.message_key(replace(address, message=root))
-        if sessions.bound(conn, [key]) or late.ours(conn, address, (address.chat, root)) is not None:
+        if late.ours(conn, address, (address.chat, root)) is not None:
             return
-        doubtful = [
-            part
-            for part in books.parts_in_doubt(conn, address.account, address.chat)
-            if part.kind is not PartKind.TOPIC and not (rules.has_threads and part.is_in_thread)
-        ]
-        if len(doubtful) != 1:  # none, or nobody can tell which of them it is
+        found = proven_by(conn, inbound, rules)
+        if found is None:
             return
         receipt = Receipt(
-            address=replace(address, message=root, root=None),
-            at=doubtful[0].intent_at or at,
-            raw={"confirmed_by": "an answer"},
+            address=replace(address, message=root, root=None), at=found.at, raw={"confirmed_by": "an answer"}
         )
-        self._confirm(conn, DeliveryId(doubtful[0].delivery_id), doubtful[0].n, receipt, at=at)
+        self._confirm(conn, found.delivery_id, found.n, receipt, at=at)
 
     def _match(self, conn: Connection, inbound: Inbound, rules: ChatRules, *, at: datetime) -> Match | None:
         """Return the first candidate that leads somewhere, or would if its brief had been seeded."""

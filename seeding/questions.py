@@ -4,14 +4,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, Text, bindparam, or_, select
+from sqlalchemy import Connection, Row, Text, bindparam, exists, or_, select
 
 from delivery.model import DeliveryKind, Inbound, InboundId, PartState
 from seeding import delivered, late
 from seeding.labels import mirrored
 from seeding.model import ChatRules, Origin, Question, Role, SessionId, Turn
 from seeding.payload import from_payload
-from state.schema import deliveries, parts, turns
+from seeding.proof import may_be_answered
+from state.schema import deliveries, parts, receipts, turns
 from state.schema import inbound as table
 
 MOST_TURNS = 500
@@ -40,7 +41,11 @@ _DOUBTFUL = (
         deliveries.c.continues.is_(True),
         deliveries.c.created_at >= bindparam("since"),
         select(parts.c.n)
-        .where(parts.c.delivery_id == deliveries.c.id, parts.c.state == PartState.IN_DOUBT.value)
+        .where(
+            parts.c.delivery_id == deliveries.c.id,
+            parts.c.state.in_((PartState.IN_DOUBT.value, PartState.SENDING.value, PartState.SENT.value)),
+            ~exists().where(receipts.c.delivery_id == parts.c.delivery_id, receipts.c.n == parts.c.n),
+        )
         .exists(),
     )
     .order_by(deliveries.c.created_at)
@@ -55,7 +60,7 @@ def question_for(conn: Connection, inbound_id: InboundId, rules: ChatRules, *, a
     inbound = from_payload(row.payload)
     briefs = late.answered_briefs(conn, inbound, rules)
     stored = _turns(conn, row.session_id, inbound_id, briefs)
-    doubtful = _perhaps_arrived(conn, inbound, stored, at=at)
+    doubtful = _perhaps_arrived(conn, inbound, stored, briefs, at=at)
     own = Turn(role=Role.USER, text=inbound.text, at=inbound.at, origin=Origin.INBOUND, author=inbound.author.name)
     transcript = (*stored, *doubtful, own)
     return Question(
@@ -103,17 +108,22 @@ def turn_of(row: Row[Any]) -> Turn:
     )
 
 
-def _perhaps_arrived(conn: Connection, inbound: Inbound, known: Sequence[Turn], *, at: datetime) -> tuple[Turn, ...]:
-    """Return the briefs that may have arrived where a plain message was written, as turns its session lacks."""
+def _perhaps_arrived(
+    conn: Connection, inbound: Inbound, known: Sequence[Turn], briefs: frozenset[str], *, at: datetime
+) -> tuple[Turn, ...]:
+    """Return the briefs that may have arrived and that a message may be about, as turns its session lacks.
+
+    A message about something that is known (`briefs`, or whatever else of ours it answers) is about that alone.
+    """
     address = inbound.address
-    if address.root is not None:
-        return ()
+    under = None if address.root is None else late.ours(conn, address, (address.chat, address.root))
+    meant = briefs if under is None else briefs | {under.delivery_id}
     params = {"account": address.account, "chat": address.chat, "topic": address.topic, "since": at - DOUBT_LASTS}
     held = {turn.delivery_id for turn in known}
     found = []
     for delivery_id in conn.execute(_DOUBTFUL, params).scalars().all():
-        one = None if delivery_id in held else delivered.load(conn, delivery_id)
-        if one is None or one.arrived:
+        one = None if delivery_id in held or (meant and delivery_id not in meant) else delivered.load(conn, delivery_id)
+        if one is None or one.arrived or not may_be_answered(one.begun_at, inbound):
             continue
         whole = "".join(part.text for part in one.texts)
         found.append(

@@ -116,6 +116,7 @@ def inbound_of(post: Post, us: Us, name: Name) -> Inbound:
     raw = _text(message)
     text, is_named = strip_mention(raw, us.bot_user)
     shared = [one for one in message.get("attachments") or [] if _is_share(one, post.chat)]
+    is_under_ours = root is not None and us.bot_user is not None and us.bot_user in _parents(message)
     quoted = dict.fromkeys((*linked_messages(raw, post.chat), *(str(one["ts"]) for one in shared)))
     return Inbound(
         address=Address(
@@ -132,8 +133,8 @@ def inbound_of(post: Post, us: Us, name: Name) -> Inbound:
         mentioned=post.is_mention or is_named,
         is_edit=post.is_edit,
         quoted=tuple(one for one in quoted if one != ts),
-        answers_us=us.bot_user is not None
-        and ((root is not None and us.bot_user in _parents(message)) or us.bot_user in _authors(shared)),
+        answers_us=is_under_ours or (us.bot_user is not None and us.bot_user in _authors(shared)),
+        answered_at=at_of(root) if root is not None and is_under_ours else None,
     )
 
 

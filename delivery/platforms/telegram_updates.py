@@ -30,6 +30,8 @@ ALLOWED = (
 )
 """The kinds of updates that are asked for; a bot that names none keeps whatever it named last."""
 
+_BEGINNING = 1_000  # characters of an answered message that are told on
+
 Spot = tuple[str, str]
 """A (chat, message)."""
 
@@ -140,6 +142,7 @@ def _inbound(message: Json, me: Me, copy_of: CopyOf, *, is_edit: bool) -> Inboun
     if words is None:
         return None
     address = address_of(message, account=me.account, workspace=me.workspace)
+    ours = _answered_of_ours(message, me)
     return Inbound(
         address=address,
         author=_author(message),
@@ -151,6 +154,8 @@ def _inbound(message: Json, me: Me, copy_of: CopyOf, *, is_edit: bool) -> Inboun
         quoted=_quoted(message),
         answers_us=_answers_us(message, me),
         copied_root=_copied_root(message, copy_of),
+        answered_at=None if ours is None else instant(ours["date"]),
+        answered_text=None if ours is None else _beginning(ours),
     )
 
 
@@ -172,6 +177,19 @@ def _quoted(message: Json) -> tuple[str, ...]:
         return ()
     is_here = reply.get("chat", {}).get("id") == message["chat"]["id"]
     return (str(int(reply["message_id"])),) if is_here else ()
+
+
+def _answered_of_ours(message: Json, me: Me) -> Json | None:
+    """Return the message of our own that it answers, as the platform repeats it."""
+    answered = message.get("reply_to_message")
+    if not isinstance(answered, Mapping) or "forum_topic_created" in answered or not answered.get("date"):
+        return None
+    return answered if answered.get("from", {}).get("id") == me.id else None
+
+
+def _beginning(message: Json) -> str | None:
+    text = message.get("text")
+    return text[:_BEGINNING] if isinstance(text, str) else None
 
 
 def _answers_us(message: Json, me: Me) -> bool:

@@ -193,7 +193,9 @@ async def test_the_answer_to_a_part_in_doubt_is_its_receipt(talk: Conversation, 
         return delivery
 
     delivery = await talk.db.write(doubtful)
-    session = await talk.hear(said("why?", clock.advance(hours=1), address=group(root="31"), answers_us=True))
+    posted = clock.at
+    asked = said("why?", clock.advance(hours=1), address=group(root="31"), answers_us=True, answered_at=posted)
+    session = await talk.hear(asked)
     row = await talk.delivery(delivery)
     assert (row.state, row.thread_session, row.flat_seeded) == ("sent", session, True)
     assert await talk.texts(session) == [LABEL + "3 builds failed", "why?"]
