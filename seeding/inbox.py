@@ -190,14 +190,19 @@ def _merge(conn: Connection, row: Row[Any], inbound: Inbound, *, at: datetime) -
 def _edit(conn: Connection, row: Row[Any], inbound: Inbound, *, at: datetime) -> bool:
     """Take a new text for a message: in place while nobody has begun to answer it, else as a message anew."""
     new = fingerprint(inbound.text)
-    if new == row.fingerprint or row.reason == COMMAND:
+    is_open = _is_open(row)
+    is_now_for_us = inbound.mentioned and not row.mentioned  # the mention is no part of the text
+    if row.reason == COMMAND or (new == row.fingerprint and not (is_open and is_now_for_us)):
+        return False
+    if inbound.at < from_payload(row.payload).at:  # told again, after a newer version
         return False
     inbound = replace(inbound, mentioned=inbound.mentioned or row.mentioned)
-    if _is_open(row):
+    if is_open:
         _revise(conn, row, inbound, at=at)
         return True
     assert inbound.address.message is not None
-    name = f"{inbound.address.message}#{new[:16]}"
+    # The same text may come back later; only the same text of the same instant is the same edit.
+    name = f"{inbound.address.message}#{new[:16]}.{int(inbound.at.timestamp() * 1000)}"
     if _find(conn, inbound.address, name) is not None:
         return False
     conn.execute(_REPRINT, {"which": row.id, "print": new})

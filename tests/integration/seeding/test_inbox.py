@@ -80,6 +80,40 @@ async def test_an_edit_that_adds_the_mention_wakes_it(talk: Conversation):
     assert await talk.hear(replace(message, text="@cron status?", mentioned=True, is_edit=True)) is not None
 
 
+async def test_an_edit_that_adds_nothing_but_the_mention_wakes_it_once(talk: Conversation):
+    message = said("status?", talk.clock.at)
+    assert await talk.hear(message) is None
+    for _ in range(2):  # the platform strips the mention, so the text is the same
+        assert await talk.hear(replace(message, mentioned=True, is_edit=True)) is not None
+        await talk.respond()
+    assert [question.text for question in talk.agent.asked] == ["status?"]
+
+
+async def test_every_change_back_and_forth_is_asked_and_what_is_told_again_is_not(talk: Conversation):
+    first = said("A", talk.clock.at, address=DM)
+    await talk.hear(first)
+    await talk.respond()
+    edits = [replace(first, text=text, is_edit=True, at=talk.clock.advance(minutes=1)) for text in ("B", "A", "B")]
+    for edit in edits:
+        await talk.hear(edit)
+        await talk.respond()
+    assert [question.text for question in talk.agent.asked] == ["A", "B", "A", "B"]
+    for told_again in (first, *edits):
+        await talk.hear(told_again)
+        await talk.respond()
+    assert len(talk.agent.asked) == 4
+
+
+async def test_an_older_version_that_is_told_again_does_not_replace_a_newer_one(talk: Conversation):
+    message = said("A", talk.clock.at, address=DM)
+    await talk.hear(message)
+    older, newer = (replace(message, text=text, is_edit=True, at=talk.clock.advance(minutes=1)) for text in ("B", "C"))
+    await talk.hear(newer)
+    await talk.hear(older)
+    await talk.respond()
+    assert [question.text for question in talk.agent.asked] == ["C"]
+
+
 @pytest.mark.parametrize("edited", [False, True])
 async def test_a_strangers_words_are_stored_nowhere_and_make_one_log_line(talk, rules: Rules, caplog, edited):
     """B096: in the thread of a brief, while an allowed person is being answered."""
