@@ -10,8 +10,9 @@ from seeding.model import ChatRules
 VERBS = frozenset({"list", "plan", "run", "pause", "resume", "snooze", "why", "help"})
 NOT_ALLOWED = "Only people listed under `allow` of this account may do that."
 
-_NEW = re.compile(r"[/!]new(?:@\w+)?\s*", re.IGNORECASE)
-_CRON = re.compile(r"[/!]cron(?:@\w+)?(?:\s+(?P<words>.*))?", re.IGNORECASE | re.DOTALL)
+_NEW = re.compile(r"[/!]new\s*", re.IGNORECASE)
+_CRON = re.compile(r"[/!]cron(?:\s+(?P<words>.*))?", re.IGNORECASE | re.DOTALL)
+_FOREIGN = re.compile(r"/\w+@\w+")
 _MENTIONED = re.compile(r"cron\s+(?P<words>(?P<verb>\w+).*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -43,6 +44,11 @@ def parse_command(inbound: Inbound) -> Command | None:
     if found is not None and found["verb"].casefold() in VERBS:
         return Command(kind=CommandKind.CRON, words=found["words"].strip())
     return None
+
+
+def is_for_another_bot(inbound: Inbound) -> bool:
+    """Whether a message is a command that names a bot which is not ours: our own name is not in the text any more."""
+    return not inbound.mentioned and _FOREIGN.match(inbound.text.strip()) is not None
 
 
 def may_command(inbound: Inbound, rules: ChatRules) -> bool:

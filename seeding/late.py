@@ -30,6 +30,18 @@ _BY_MESSAGE = (
     .order_by(receipts.c.at.desc())
     .limit(1)
 )
+_IN_THREAD = (
+    select(receipts.c.n)
+    .join(deliveries, deliveries.c.id == receipts.c.delivery_id)
+    .where(
+        deliveries.c.account == bindparam("account"),
+        deliveries.c.chat == bindparam("chat"),
+        deliveries.c.kind == DeliveryKind.BRIEF.value,
+        receipts.c.workspace == bindparam("workspace"),
+        receipts.c.root == bindparam("root"),
+    )
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,16 @@ def ours(conn: Connection, address: Address, message: tuple[str, str]) -> Ours |
     params = {"account": address.account, "workspace": address.workspace, "chat": chat, "message": name}
     row = conn.execute(_BY_MESSAGE, params).one_or_none()
     return None if row is None else Ours(delivery_id=DeliveryId(row.delivery_id), kind=DeliveryKind(row.kind))
+
+
+def holds_ours(conn: Connection, address: Address) -> bool:
+    """Whether the thread at this address hangs under a message of ours, or a brief was posted in it."""
+    if address.root is None:
+        return False
+    if ours(conn, address, (address.chat, address.root)) is not None:
+        return True
+    params = {"account": address.account, "workspace": address.workspace, "chat": address.chat, "root": address.root}
+    return conn.execute(_IN_THREAD, params).first() is not None
 
 
 def bind_message(

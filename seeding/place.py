@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from delivery.model import ChatKind, Inbound, Receipt
 from seeding import keys as spell
 from seeding import late, mirror, reset, sessions
+from seeding.chat_commands import is_for_another_bot
 from seeding.inbox import ASLEEP, InboundState, without_text
 from seeding.keys import Candidate
 from seeding.late import FIRST_WORDS_BACK, Undiscussed
@@ -128,15 +129,19 @@ class Placer:
         return None
 
     def _wakes(self, conn: Connection, inbound: Inbound, rules: ChatRules, match: Match | None) -> bool:
+        if is_for_another_bot(inbound):
+            return False
         is_addressed = inbound.address.chat_kind is ChatKind.DM or inbound.mentioned or inbound.answers_us
         if is_addressed or rules.listen is Listen.ALL:
             return True
         if match is None:
             return False
         message = match.candidate.message
-        return match.session.is_own_place or (
-            message is not None and late.ours(conn, inbound.address, message) is not None
-        )
+        if message is not None and late.ours(conn, inbound.address, message) is not None:
+            return True
+        if spell.lies_in_thread(inbound.address, rules):  # a thread of people stays theirs, though we were asked in it
+            return late.holds_ours(conn, inbound.address)
+        return match.session.is_own_place
 
     def _go_on(self, conn: Connection, inbound: Inbound, rules: ChatRules, match: Match, at: datetime) -> SessionId:
         if match.candidate.message is not None or match.session.is_own_place:

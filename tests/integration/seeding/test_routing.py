@@ -107,9 +107,33 @@ async def test_a_mention_in_a_foreign_thread_gets_the_briefs_that_nobody_has_tal
     session = await talk.hear(asked)
     assert session != flat
     assert await talk.texts(session) == [LABEL + "new", "why did it fail?"]
-    more = said("and?", talk.clock.at, address=place(root="77.1"))
+    more = said("and?", talk.clock.at, address=place(root="77.1"), mentioned=True)
     assert await talk.hear(more) == session
+    assert await talk.hear(said("pizza then", talk.clock.at, address=place(root="77.1"))) is None
     assert await talk.texts(flat) == [LABEL + "old", "about old", LABEL + "new"]
+
+
+async def test_people_who_talk_under_their_own_message_that_quotes_a_brief_wake_nothing(talk: Conversation):
+    delivery, [message] = await talk.post(place(), "text")
+    quoting = said("see this", talk.clock.at, quoted=(message,), mentioned=True)
+    assert await talk.hear(quoting) == (await talk.delivery(delivery)).thread_session
+    below = place(root=quoting.address.message)
+    assert await talk.hear(said("pizza then", talk.clock.at, address=below)) is None
+
+
+async def test_an_answer_in_a_thread_of_people_into_which_a_brief_was_posted_is_heard(talk: Conversation):
+    await talk.hear(said("report here, please", talk.clock.at, address=place(root="77.1"), mentioned=True))
+    delivery, _ = await talk.post(place(root="77.1"), "text")
+    session = await talk.hear(said("why?", talk.clock.at, address=place(root="77.1")))
+    assert session == (await talk.delivery(delivery)).thread_session
+
+
+@pytest.mark.parametrize("text", ["/new@weather_bot", "/cron@weather_bot list", "/weather@weather_bot Rome"])
+async def test_a_command_to_another_bot_wakes_nothing_even_where_everything_is_listened_to(talk, rules, text):
+    rules.chats["-100"] = ChatRules(has_threads=False, is_delivered_to=True, listen=Listen.ALL)
+    await talk.post(group(), "3 builds failed")
+    assert await talk.hear(said(text, talk.clock.at, address=group())) is None
+    assert (await talk.notices(), talk.talk.words) == ([], [])
 
 
 async def test_a_new_topic_in_a_dm_begins_with_the_briefs_that_nobody_has_talked_about(talk: Conversation):
