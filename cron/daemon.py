@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from cron.definitions import definition_of, policy_of, schedule_of
 from cron.model import Config, JobId
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
+from cron.reading_back import ReadingBack
 from cron.reload import apply_jobs, know_jobs, told
 from cron.retention import Retention
 from cron.rewind import settle_if_rewound, tell_unknown
@@ -29,10 +30,9 @@ from delivery.accounts import AccountKeeper
 from delivery.chats import follow_move, found_places
 from delivery.directory import DirectoryKeeper
 from delivery.dispatcher import Dispatcher
-from delivery.model import Address
 from delivery.ports import AccountDown
 from delivery.rows import DeliverySummary
-from seeding.inbox import Inbox, places_to_read
+from seeding.inbox import Inbox
 from seeding.responder import Responder
 from seeding.router import Router
 from seeding.seeder import Seeder
@@ -48,7 +48,6 @@ AUDIT_EVERY = 86_400.0  # seconds
 RESOLVE_EVERY = 300.0  # seconds between two looks at which chats the targets name
 COMPOSE_GRACE = 10.0  # seconds that a composing run has to end after SIGTERM
 ANSWER_GRACE = 10.0  # seconds that an agent has to finish an answer after SIGTERM
-GAP_MARGIN = timedelta(hours=1)
 SEND_GRACE = 20.0  # seconds that sends have to finish after SIGTERM
 
 
@@ -93,6 +92,13 @@ class Daemon:
     def join(self, parts: Parts) -> None:
         """Take the parts: some of them were made with this daemon as their listener."""
         self._joined = parts
+        self._reading_back = ReadingBack(
+            parts.db,
+            platforms=parts.platforms.now,
+            directory=parts.directory,
+            hear=parts.inbox.hear,
+            now=self._now,
+        )
 
     @property
     def _parts(self) -> Parts:
@@ -216,33 +222,11 @@ class Daemon:
         Where to read back is noted now, too: what is heard from here on would hide what was missed before.
         """
         await self._parts.rulebook.refresh(account)
-        self._spawn(self._catch_up(account, await self._places(account)))
+        await self._reading_back.begin(account)
 
     def gap(self, account: str) -> None:
         """Hear from a platform that nobody listened for a while, in which people may have written."""
-        self._spawn(self._after_gap(account))
-
-    async def _after_gap(self, account: str) -> None:
-        """What is heard again already must not hide what was missed: read back a while longer."""
-        places = [(address, since - GAP_MARGIN) for address, since in await self._places(account)]
-        await self._catch_up(account, places)
-
-    async def _places(self, account: str) -> Sequence[tuple[Address, datetime]]:
-        at = self._now()
-        return await self._parts.db.read(lambda conn: places_to_read(conn, account, at=at))
-
-    async def _catch_up(self, account: str, places: Sequence[tuple[Address, datetime]]) -> None:
-        parts = self._parts
-        await parts.directory.refresh(account)
-        platform = parts.platforms.live.get(account)
-        if platform is None:
-            return
-        try:
-            for address, since in places:
-                await platform.catch_up(address, since, parts.inbox.hear)
-        except AccountDown as down:
-            facts = {"action": "catch_up_ended", "account": account, "reason": down.reason}
-            log.info("Catching up ended.", extra=facts)
+        self._spawn(self._reading_back.after_gap(account))
 
     # --- config ---------------------------------------------------------------------------------------
 
@@ -302,6 +286,7 @@ class Daemon:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+        await self._reading_back.stop(name)
 
     async def _retry_seeds(self) -> None:
         """Seeds that failed are tried again until they land."""
