@@ -55,6 +55,12 @@ class Delivered:
         return self.kind is DeliveryKind.BRIEF and self.continues and bool(self.arrived)
 
     @property
+    def is_called_sent(self) -> bool:
+        """Whether it is such a brief, but only a person says that its text arrived: no message of it is known."""
+        has_text = any(part.state is PartState.SENT for part in self.texts)
+        return self.kind is DeliveryKind.BRIEF and self.continues and has_text and not self.arrived
+
+    @property
     def begun_at(self) -> datetime | None:
         """Return when its text was first about to be sent, as far as that is known."""
         return min((part.intent_at for part in self.texts if part.intent_at is not None), default=None)
@@ -165,10 +171,13 @@ def _address(row: Any) -> Address:
 
 
 def text_of(texts: Sequence[DeliveredPart]) -> str:
-    """Return the text as delivered: all confirmed pieces in a row, a missing one marked on a line of its own."""
+    """Return the text as delivered: all confirmed pieces in a row, a missing one marked on a line of its own.
+
+    A piece without a receipt of which a person says that it arrived is there too.
+    """
     pieces: list[str] = []
     for place, part in enumerate(texts, start=1):
-        if part.address is not None:
+        if part.address is not None or part.state is PartState.SENT:
             pieces.append(part.text)
             continue
         before = "" if not pieces or pieces[-1].endswith("\n") else "\n"
@@ -183,5 +192,4 @@ _FATE = {
     PartState.IN_DOUBT: "may not have arrived",
     PartState.REJECTED: "did not arrive",
     PartState.HELD: "has not arrived yet",
-    PartState.SENT: "has no receipt",
 }

@@ -9,7 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from delivery.model import DeliveryKind, Surface
 from delivery.ports import Settled
-from seeding import books, delivered, mirror, moves, sessions
+from seeding import believed, books, delivered, mirror, moves, sessions
 from seeding import keys as spell
 from seeding.books import Entry, Result
 from seeding.delivered import Delivered
@@ -46,6 +46,8 @@ class Seeder:
         A brief's surface that cannot be seeded is a WARNING and stays on the books; the other one lands.
         """
         one = delivered.load(conn, settled.delivery_id)
+        if one is not None and one.is_called_sent:
+            believed.believe(conn, self, self._rules, one, at=settled.at)
         if one is None or not one.arrived:
             return
         match one.kind:

@@ -3,11 +3,13 @@
 from datetime import timedelta
 
 import pytest
-from seedbed import Clock, Conversation, Rules, delivery_row, place, queue, said
+from seedbed import Clock, Conversation, Rules, delivery_row, place, queue, said, turns
 from sqlalchemy import select
 
 from delivery import outbox
 from delivery.model import ChatKind, DeliveryKind
+from delivery.ports import Settled
+from seeding.believed import WORD
 from seeding.model import ChatRules
 from state import schema
 
@@ -174,3 +176,31 @@ async def test_an_answer_under_a_known_message_of_ours_is_not_given_a_brief_in_d
     await talk.hear(answer(talk, place(root=message), clock.at + timedelta(seconds=1)))
     assert await briefs_given(talk) == [LABEL + "known"]
     assert (await talk.db.read(lambda conn: delivery_row(conn, unseen))).state == "in_doubt"
+
+
+async def test_a_brief_that_a_person_called_sent_is_in_the_chats_conversation_marked_until_it_is_proven(talk, clock):
+    delivery = await begun(talk, place(), "3 builds failed")
+    posted = clock.advance(seconds=1)
+    for _ in range(2):
+        await talk.db.write(lambda conn: settle_as_sent(conn, talk, delivery))
+    clock.advance(days=3)
+    flat = await talk.hear(said("why?", clock.at, mentioned=True))
+    assert await talk.texts(flat) == [LABEL + f"3 builds failed\n{WORD}", "why?"]
+    assert [turn.is_unconfirmed for turn in await turns_of(talk, flat)] == [True, False]
+    await talk.hear(answer(talk, place(root="1.1"), posted))
+    row = await talk.delivery(delivery)
+    assert (row.flat_session, row.flat_seeded, row.thread_seeded) == (flat, True, True)
+    assert (await talk.texts(flat))[0] == LABEL + "3 builds failed"
+    assert not any(turn.is_unconfirmed for turn in await turns_of(talk, flat))
+    assert await talk.texts(row.thread_session) == [LABEL + "3 builds failed", "why?"]
+
+
+def settle_as_sent(conn, talk: Conversation, delivery: str) -> None:
+    if delivery_row(conn, delivery).state == "in_doubt":
+        outbox.resolve(conn, delivery, "sent", talk.clock.at, settlement=talk.seeder)
+    else:
+        talk.seeder.settled(conn, Settled(delivery_id=delivery, at=talk.clock.at))
+
+
+async def turns_of(talk: Conversation, session: str):
+    return await talk.db.read(lambda conn: turns(conn, session))
