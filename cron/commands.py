@@ -5,7 +5,7 @@ from datetime import UTC, timedelta
 
 from cron.control import Control, ControlError, unknown_job
 from cron.model import Config
-from cron.schedule import parse_duration
+from cron.schedule import ScheduleError, parse_duration
 from cron.views import trouble
 from delivery.model import Inbound
 
@@ -88,7 +88,10 @@ class ChatCommands:
 
 
 def _length(text: str) -> timedelta:
-    length = parse_duration(text)
+    try:
+        length = parse_duration(text)
+    except ScheduleError as error:
+        raise ControlError(f"{text!r}: {error}") from error
     if length is None:
         raise ControlError(f"{text!r} is no length of time; write 30m, 2h or 1d.")
     return length

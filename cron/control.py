@@ -33,6 +33,8 @@ from seeding.ports import AnswerFailed
 from state.clock import Now
 from state.database import Database
 
+LONGEST_SNOOZE = timedelta(days=3_660)
+
 
 class ControlError(ValueError):
     """The request is wrong, or names what does not exist. The message is one sentence with the way out."""
@@ -101,8 +103,8 @@ class Control:
 
     async def snooze(self, job: str, length: timedelta, *, by: str) -> datetime:
         """Skip a job's occurrences for a while; return when it goes on."""
-        if length <= timedelta(0):
-            raise ControlError("A snooze needs a length above zero, such as 2h.")
+        if not timedelta(0) < length <= LONGEST_SNOOZE:
+            raise ControlError("A snooze is longer than nothing and at most ten years, such as 2h.")
         until = self.now() + length
         await self.planner.pause(self._planned(job).row.id, until=until, by=f"snooze, {by}")
         return until

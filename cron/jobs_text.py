@@ -25,6 +25,8 @@ def read_bytes(path: Path) -> bytes:
     try:
         if path.is_dir():
             raise Unreadable(_nowhere("this is a folder: name the file, such as jobs.yaml"))
+        if path.exists() and not path.is_file():
+            raise Unreadable(_nowhere("this is no file (a pipe, a socket or a device): name one, such as jobs.yaml"))
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except FileNotFoundError:

@@ -233,10 +233,9 @@ class Runner:
                 try:
                     return await self._try(assignment, attempt)
                 except ComposeFailed as failed:
-                    log.warning(
-                        "An attempt failed.",
-                        extra={"action": "attempt_failed", "job": assignment.job.name, "run": assignment.run_id},
-                    )
+                    facts = {"action": "attempt_failed", "job": assignment.job.name, "run": assignment.run_id}
+                    reason = shortened(self._redactor().redact(failed.reason))
+                    log.warning("An attempt failed.", extra=facts | {"attempt": attempt, "reason": reason})
                     again = self._now() + retry.wait
                     is_useful = assignment.late is None or again <= max(assignment.due, first) + assignment.late
                     if not failed.is_transient or attempt >= retry.attempts or not is_useful:
@@ -345,6 +344,10 @@ class Runner:
 
         await self._db.write(store)
         self._going[run_id].has_composed.set()
+        for new in news:
+            if new.error is not None:
+                facts = {"action": "delivery_failed", "job": job.name, "run": run_id, "delivery": new.id}
+                log.error("A delivery failed.", extra=facts | {"target": new.target, "reason": new.error})
         log.info("A brief was composed.", extra={"action": "brief_composed", "job": job.name, "run": run_id})
         self._dispatcher.wake()
         await self.delivered(run_id)  # closes at once what has nothing to send

@@ -126,7 +126,14 @@ async def run_process(
     loop = asyncio.get_running_loop()
     try:
         transport, child = await loop.subprocess_exec(
-            _Child, *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=dict(env), cwd=cwd, start_new_session=True
+            _Child,
+            *map(_bytes, argv),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env={_bytes(name): _bytes(value) for name, value in env.items()},
+            cwd=cwd,
+            start_new_session=True,
         )
     except (OSError, ValueError) as error:
         raise CommandNotStarted(_why_not_started(argv, cwd, error)) from error
@@ -148,6 +155,11 @@ async def run_process(
         )
     finally:
         await _end_shielded(group, child, transport, sleep)
+
+
+def _bytes(text: str) -> bytes:
+    """Spell a word for another program as it stands in jobs.yaml, whatever the locale says."""
+    return text.encode("utf-8", "surrogateescape")
 
 
 class _Child(asyncio.SubprocessProtocol):

@@ -13,6 +13,7 @@ import click
 
 from cron.cli.client import act, whoami
 from cron.cli.main import FilePath, Options
+from cron.cli.output import shown
 from cron.cli.setup import Failure, InputError, home_of
 from cron.home import Beacon, read_beacon
 from state.lock import HomeLock
@@ -96,8 +97,8 @@ class _Channel:
         for message in messages:
             self._seen = message["id"]
             where = f" (in thread {message['thread']})" if message["thread"] else ""
-            click.secho(f"{message['author']}{where}", bold=True)
-            click.echo(f"{message['text']}\n")
+            click.secho(shown(f"{message['author']}{where}"), bold=True)
+            click.echo(shown(f"{message['text']}\n"))
             if message["author"] != self._author and message["job"] is None:
                 self._answered.set()
 

@@ -14,7 +14,7 @@ def check_command(options: Options) -> None:
     config = config_of(options)
     for warning in config.warnings:
         click.echo(warning, err=True)
-    click.echo(f"{config.path}: {len(config.jobs)} jobs, all good.")
+    click.echo(f"{config.path}: {len(config.jobs)} job{'' if len(config.jobs) == 1 else 's'}, all good.")
 
 
 @click.command("schema")

@@ -20,6 +20,10 @@ from state.errors import NoDatabaseError
 from state.lock import HomeLock
 from state.readonly import open_readonly
 
+ALIVE_WITHIN = 20.0  # seconds
+ANSWER_WITHIN = 60.0
+_LONG = frozenset({"wait", "ask", "send", "dry-run", "doctor"})
+
 
 def act(options: Options, verb: str, **arguments: Any) -> Any:
     """Carry out a verb, in the living daemon or inline; return its result. Raises InputError, Failure."""
@@ -75,11 +79,19 @@ def _ask(home: Path, verb: str, arguments: dict[str, Any]) -> Any:
         method="POST",
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no business on loopback
+    who = f"The daemon (pid {beacon.pid}, port {beacon.port})"
     try:
-        with opener.open(request) as response:
+        # Some verbs last as long as an agent does; that the daemon lives is known at once.
+        with opener.open(f"http://127.0.0.1:{beacon.port}/healthz", timeout=ALIVE_WITHIN):
+            pass
+        with opener.open(request, timeout=None if verb in _LONG else ANSWER_WITHIN) as response:
             return _unwrap(json.load(response))
+    except urllib.error.HTTPError as error:
+        raise Failure(f"{who} is not well: {error.reason} ({error.code}); its log says more.") from error
+    except TimeoutError as error:
+        raise Failure(f"{who} does not answer; is it stopped, or overloaded?") from error
     except (urllib.error.URLError, OSError, ValueError) as error:
-        raise Failure(f"The daemon (pid {beacon.pid}, port {beacon.port}) did not answer: {error}.") from error
+        raise Failure(f"{who} did not answer: {error}.") from error
 
 
 def _inline(options: Options, home: Path, verbs: list[tuple[str, dict[str, Any]]]) -> Any:

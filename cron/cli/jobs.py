@@ -72,6 +72,8 @@ def plan_command(options: Options, job: str | None, count: int, since: str | Non
     chosen = config.jobs.values() if job is None else [config.jobs[job]]
     rows: list[dict[str, Any]] = []
     for one in chosen:
+        if not one.enabled:
+            continue  # it is never due
         asked = now if since is None else instant(since, one.timezone)
         rows.extend(_planned(one, rows_by_name.get(one.name), count, asked, now))
     if as_json:

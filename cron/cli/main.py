@@ -110,9 +110,17 @@ def cli(ctx: click.Context, config: Path | None, home: Path | None, database: st
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 it failed, 2 the input is wrong."""
+    # A closed stream (`>&-`) is none at all for Python, and nobody here asks first.
+    sys.stdin = sys.stdin or open(os.devnull, encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Briefs hold letters of every script, whatever the locale says.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     sys.argv[1:] = [os.fsencode(one).decode("utf-8", "surrogateescape") for one in sys.argv[1:]]
-    cli(prog_name="hermes-cron")
+    try:
+        cli(prog_name="hermes-cron")
+    except OSError as error:  # a full disk behind `>`, a home that vanished
+        click.echo(f"Error: {error.strerror or error}", err=True)
+        sys.exit(1)

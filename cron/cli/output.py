@@ -2,6 +2,7 @@
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,7 +32,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     Console(width=None if sys.stdout.isatty() else 200, highlight=False).print(table)
 
 
+def shown(text: str) -> str:
+    """Take out what a terminal would obey: anybody in a chat may write an escape sequence."""
+    return "".join(
+        one if one in "\n\t" or unicodedata.category(one) != "Cc" else "\N{REPLACEMENT CHARACTER}" for one in text
+    )
+
+
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
-    return "" if value is None else str(value)
+    return "" if value is None else shown(str(value))

@@ -24,7 +24,13 @@ from state.clock import system_now
 
 
 @click.command("run")
-@click.option("--port", default=8765, show_default=True, help="The page's port; 0 picks a free one.")
+@click.option(
+    "--port",
+    default=8765,
+    show_default=True,
+    type=click.IntRange(0, 65_535),
+    help="The page's port; 0 picks a free one.",
+)
 @click.option(
     "--host",
     default=LOOPBACK,

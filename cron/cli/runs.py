@@ -7,7 +7,7 @@ import click
 from cron import jobbook, views
 from cron.cli.client import read
 from cron.cli.main import Options
-from cron.cli.output import print_json, print_table
+from cron.cli.output import print_json, print_table, shown
 from cron.cli.setup import InputError
 
 
@@ -45,14 +45,14 @@ def show_command(options: Options, run: str, as_json: bool) -> None:
         return
     for name in ("job", "due", "kind", "outcome", "error", "started_at", "finished_at", "late_s", "attempt"):
         if row[name] is not None:
-            click.echo(f"{name + ':':13}{row[name]}")
+            click.echo(shown(f"{name + ':':13}{row[name]}"))
     for delivery in row["deliveries"]:
         reason = f" ({delivery['error']})" if delivery["error"] else ""
-        click.echo(f"\n{delivery['target']}: {delivery['state']}{reason}")
+        click.echo(f"\n{delivery['target']}: {delivery['state']}{shown(reason)}")
         click.echo(f"  messages {', '.join(delivery['message_ids']) or 'none'}")
         click.echo(f"  seeded   flat {_seed(delivery, 'flat')}, thread {_seed(delivery, 'thread')}")
     if row["brief"] is not None:
-        click.echo(f"\n{row['brief']}")
+        click.echo(shown(f"\n{row['brief']}"))
 
 
 def _is_known(options: Options, job: str) -> bool:

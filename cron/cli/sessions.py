@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from cron import views
 from cron.cli.client import read
 from cron.cli.main import Options
-from cron.cli.output import print_json, print_table
+from cron.cli.output import print_json, print_table, shown
 from cron.cli.setup import InputError
 from seeding.sessions import list_sessions
 
@@ -43,8 +43,8 @@ def transcript_command(options: Options, session: str, as_json: bool) -> None:
         return
     for row in rows:
         who = row["author"] or row["role"]
-        click.secho(f"{row['at']} {who} ({row['origin']})", bold=True)
-        click.echo(f"{row['text']}\n")
+        click.secho(shown(f"{row['at']} {who} ({row['origin']})"), bold=True)
+        click.echo(shown(f"{row['text']}\n"))
 
 
 def _listed(conn: Connection) -> list[dict[str, Any]]:

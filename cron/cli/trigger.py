@@ -6,7 +6,7 @@ import click
 
 from cron.cli.client import act, trigger_and_wait
 from cron.cli.main import Options
-from cron.cli.output import print_json
+from cron.cli.output import print_json, shown
 from cron.cli.setup import InputError, config_of, home_of, instant
 
 
@@ -34,7 +34,7 @@ def trigger_command(
         if as_json:
             print_json(made)
         else:
-            click.echo(made["text"])
+            click.echo(shown(made["text"]))
         return
     if not wait and HomeLock.is_alive(home_of(options)) is not None:
         run = act(options, "trigger", **asked)["run"]
@@ -50,7 +50,7 @@ def trigger_command(
     else:
         sent = ", ".join(f"{one['target']} {one['state']}" for one in row["deliveries"])
         told = [f"{row['run']}: {row['outcome']}", *([sent] if sent else []), *([row["error"]] if row["error"] else [])]
-        click.echo("; ".join(told))
+        click.echo(shown("; ".join(told)))
     sys.exit(0 if is_good(row) else 1)
 
 

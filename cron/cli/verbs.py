@@ -33,9 +33,12 @@ def resume_command(options: Options, job: str) -> None:
 @click.pass_obj
 def snooze_command(options: Options, job: str, length: str) -> None:
     """Skip a job's occurrences for a while, such as 30m, 2h or 1d."""
-    from cron.schedule import parse_duration
+    from cron.schedule import ScheduleError, parse_duration
 
-    parsed = parse_duration(length)
+    try:
+        parsed = parse_duration(length)
+    except ScheduleError as error:
+        raise InputError(f"{length!r}: {error}") from error
     if parsed is None:
         raise InputError(f"{length!r} is no length of time; write 30m, 2h or 1d.")
     until = act(options, "snooze", job=job, seconds=parsed.total_seconds())["until"]

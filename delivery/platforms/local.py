@@ -343,6 +343,8 @@ def _author(author: str) -> str:
     name = " ".join(author.split()) or "you"
     if len(name) > LONGEST_AUTHOR:
         raise LocalError(f"a name has at most {LONGEST_AUTHOR} characters, this one has {len(name)}")
+    if name.casefold() == OUR_NAME:
+        raise LocalError(f'"{OUR_NAME}" is the program itself: say it under another name')
     return _storable(name, "name")
 
 
