@@ -73,6 +73,7 @@ async def test_an_answer_in_a_thread_names_the_root_and_whose_it_is(rig):
     stamps = [rig.server.say("#ops", "kim", "why?", thread_ts=one) for one in (root, other)]
     heard = (await rig.said(*stamps))[-2:]
     assert [(one.address.root, one.answers_us) for one in heard] == [(root, True), (other, False)]
+    assert [one.answered_at for one in heard] == [ours.receipt.at, None]
 
 
 async def test_a_roots_own_thread_ts_is_no_root(rig):

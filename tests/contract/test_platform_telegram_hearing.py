@@ -55,6 +55,19 @@ async def test_an_answer_that_quotes_the_brief_names_it(bed: Bed) -> None:
     assert (heard.answers_us, heard.text) == (True, "why?")
 
 
+async def test_an_answer_tells_when_and_with_what_text_our_message_was_posted_and_nothing_of_other_peoples(bed: Bed):
+    ann = bed.server.add_user("Ann")
+    group = bed.server.add_chat("group", "Ops", members=[ann])
+    brief = (await bed.sent(group, "3 builds failed")).receipt
+    heard = await bed.hears(lambda: bed.server.say(group, ann, "why?", reply_to=int(brief.address.message or 0)))
+    assert (heard.answered_at, heard.answered_text) == (brief.at, "3 builds failed")
+    theirs = await bed.hears(lambda: bed.server.say(group, ann, "@brief_bot lunch?"))
+    heard = await bed.hears(
+        lambda: bed.server.say(group, ann, "@brief_bot and?", reply_to=int(theirs.address.message or 0))
+    )
+    assert (heard.answered_at, heard.answered_text) == (None, None)
+
+
 async def test_an_answer_to_part_two_of_three_in_a_privacy_mode_group_continues_it(bed: Bed) -> None:
     """B081 (a): a reply to any part reaches the bot and names that part."""
     ann = bed.server.add_user("Ann")
