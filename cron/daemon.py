@@ -14,6 +14,7 @@ from cron.answering import Agents
 from cron.audit import faulty_jobs, repair_job
 from cron.current import CurrentConfig, watch
 from cron.definitions import definition_of, policy_of, schedule_of
+from cron.jobbook import JobRow
 from cron.model import Config, JobId
 from cron.planner import Planned, Planner
 from cron.platforms import PlatformSet
@@ -27,7 +28,7 @@ from cron.schedule import ScheduleError
 from cron.trust import StateTrust
 from cron.watching import DeliveryWatch
 from delivery.accounts import AccountKeeper
-from delivery.chats import follow_move, found_places
+from delivery.chats import follow_move, found_places, stored_moves
 from delivery.directory import DirectoryKeeper
 from delivery.dispatcher import Dispatcher
 from delivery.ports import AccountDown
@@ -111,7 +112,7 @@ class Daemon:
         """Live until `stop` is set or a part breaks; return the exit code."""
         parts = self._parts
         await parts.keeper.prepare()
-        parts.rulebook.remember(await parts.db.read(found_places))
+        parts.rulebook.remember(await parts.db.read(found_places), await parts.db.read(stored_moves))
         unknown = await settle_if_rewound(parts.db, now=self._now, sleep=self._sleep)
         await self._apply_jobs(parts.current())
         await tell_unknown(unknown, parts.planner.planned, parts.alerts, at=self._now())
@@ -210,7 +211,9 @@ class Daemon:
 
     async def _follow(self, account: str, old: str, new: str) -> None:
         parts, at = self._parts, self._now()
-        follow = partial(follow_move, account=account, old=old, new=new, at=at, settlement=parts.seeder)
+        follow = partial(
+            follow_move, account=account, old=old, new=new, at=at, settlement=parts.seeder, keeps_messages=True
+        )
         for summary in await parts.db.write(follow):
             self.delivered(summary)
         parts.dispatcher.wake()
@@ -253,18 +256,7 @@ class Daemon:
     async def _plan_jobs(self, config: Config, *, with_removed: bool) -> None:
         parts = self._parts
         rows = {row.name: row for row in await parts.db.read(jobbook.all_jobs)}
-        planned = []
-        for job in config.jobs.values():
-            row = rows.get(job.name)
-            if row is None or not job.enabled or (row.is_removed and not with_removed):
-                continue
-            try:
-                schedule = schedule_of(definition_of(job), row.anchor)
-            except ScheduleError as error:
-                facts = {"action": "schedule_refused", "job": job.name}
-                log.error("A job cannot be scheduled: %s", error, extra=facts)
-                continue
-            planned.append(Planned(job=job, row=row, schedule=schedule))
+        planned = await asyncio.to_thread(_planned_jobs, config, rows, with_removed)
         parts.planner.replace_jobs(planned)
 
     async def _replace_accounts(self, config: Config) -> None:
@@ -375,3 +367,20 @@ async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
+
+
+def _planned_jobs(config: Config, rows: Mapping[str, JobRow], with_removed: bool) -> list[Planned]:
+    """Build the schedules; for thousands of jobs that takes a while, so it has a thread of its own."""
+    planned = []
+    for job in config.jobs.values():
+        row = rows.get(job.name)
+        if row is None or not job.enabled or (row.is_removed and not with_removed):
+            continue
+        try:
+            schedule = schedule_of(definition_of(job), row.anchor)
+        except ScheduleError as error:
+            facts = {"action": "schedule_refused", "job": job.name}
+            log.error("A job cannot be scheduled: %s", error, extra=facts)
+            continue
+        planned.append(Planned(job=job, row=row, schedule=schedule))
+    return planned

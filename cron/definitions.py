@@ -4,12 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from cron.model import CatchUp, Job, Overlap
 from cron.schedule import RepeatedHour, Schedule, parse_schedule
-from cron.schedules.days import Days, DaySpan
+from cron.schedules.days import NO_DAYS, Days, DaySpan
 from cron.span import Policy, default_late
 
 
@@ -39,17 +40,42 @@ def fingerprint_of(definition: Mapping[str, object]) -> str:
 
 
 def schedule_of(definition: Mapping[str, Any], anchor: datetime) -> Schedule:
-    """Build the schedule that a definition describes. Raises ScheduleError."""
+    """Build the schedule that a definition describes; equal ones are built once. Raises ScheduleError."""
+    return _built(
+        tuple(definition["schedules"]),
+        definition["timezone"],
+        anchor,
+        definition["repeated_hour"],
+        definition["start"],
+        definition["end"],
+        definition["times"],
+        _days(definition["excluded"]),
+        _days(definition.get("also", ())),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _built(
+    texts: tuple[str, ...],
+    zone: str,
+    anchor: datetime,
+    repeated_hour: str,
+    start: str | None,
+    end: str | None,
+    times: int | None,
+    excluded: Days,
+    also: Days,
+) -> Schedule:
     return parse_schedule(
-        list(definition["schedules"]),
-        zone=ZoneInfo(definition["timezone"]),
+        texts,
+        zone=ZoneInfo(zone),
         anchor=anchor,
-        repeated_hour=RepeatedHour(definition["repeated_hour"]),
-        start=_instant(definition["start"]),
-        end=_instant(definition["end"]),
-        times=definition["times"],
-        excluded=_days(definition["excluded"]),
-        also=_days(definition.get("also", ())),
+        repeated_hour=RepeatedHour(repeated_hour),
+        start=_instant(start),
+        end=_instant(end),
+        times=times,
+        excluded=excluded,
+        also=also,
     )
 
 
@@ -67,6 +93,8 @@ def _stored(days: Days) -> list[object]:
 
 
 def _days(stored: Sequence[Any]) -> Days:
+    if not stored:
+        return NO_DAYS
     spans = tuple(
         DaySpan(first=date.fromisoformat(one[0]), last=date.fromisoformat(one[1]), name=one[2])
         for one in stored

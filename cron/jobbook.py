@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, null, select
 
 from cron.model import JobId
 from cron.span import Pause
@@ -39,6 +39,20 @@ _ALL = select(jobs)
 _ONE = _ALL.where(jobs.c.id == bindparam("job_id"))
 _FLOOR = select(jobs.c.floor).where(jobs.c.id == bindparam("job_id"))
 _PATCH = jobs.update().where(jobs.c.id == bindparam("job_id"))
+_ADD = Prepared(
+    jobs.insert().inline(),
+    columns=["id", "name", "fingerprint", "definition", "anchor", "cursor", "seen_at", "revision", "failures"],
+)
+_KEEP = Prepared(
+    jobs.update()
+    .where(jobs.c.id == bindparam("job_id"))
+    .values(
+        name=bindparam("new_name"),
+        definition=bindparam("as_read", type_=jobs.c.definition.type),
+        removed_at=null(),
+        seen_at=bindparam("now", type_=jobs.c.seen_at.type),
+    )
+)
 _ADVANCE = Prepared(
     jobs.update()
     .where(jobs.c.id == bindparam("job_id"), jobs.c.cursor == bindparam("old"), jobs.c.revision == bindparam("rev"))
@@ -62,7 +76,8 @@ def add_job(
 ) -> None:
     """Write a new job down: its cursor is the instant at which it was first read, its anchor that second."""
     values = {"id": job_id, "name": name, "fingerprint": fingerprint, "definition": dict(definition)}
-    conn.execute(jobs.insert().values(**values, anchor=at.replace(microsecond=0), cursor=at, seen_at=at))
+    fresh = {"anchor": at.replace(microsecond=0), "cursor": at, "seen_at": at, "revision": 0, "failures": 0}
+    _ADD.run(conn, [values | fresh])
 
 
 def reanchor(
@@ -70,7 +85,6 @@ def reanchor(
 ) -> None:
     """Begin a changed (or returned) schedule at `at`; nothing before it will be run."""
     job_id = row.id
-    _free_name(conn, name, job_id)
     conn.execute(
         _PATCH,
         {"job_id": job_id}
@@ -94,20 +108,12 @@ def _revise(conn: Connection, job_id: str) -> None:
 
 def keep(conn: Connection, job_id: str, *, name: str, definition: Mapping[str, object], at: datetime) -> None:
     """Note that an unchanged schedule was read again (perhaps under a new name)."""
-    _free_name(conn, name, job_id)
-    conn.execute(
-        _PATCH,
-        {"job_id": job_id, "name": name, "definition": dict(definition), "removed_at": None, "seen_at": at},
-    )
+    _KEEP.run(conn, [{"job_id": job_id, "new_name": name, "as_read": dict(definition), "now": at}])
 
 
-def _free_name(conn: Connection, name: str, job_id: str) -> None:
-    """A removed job that had this name keeps its history under another one."""
-    conn.execute(
-        jobs.update()
-        .where(jobs.c.name == name, jobs.c.id != job_id)
-        .values(name=jobs.c.name + " (removed, " + jobs.c.id + ")")
-    )
+def free_name(conn: Connection, row: JobRow) -> None:
+    """Let a removed job keep its history under another name: a living one takes its own."""
+    conn.execute(_PATCH, {"job_id": row.id, "name": f"{row.name} (removed, {row.id})"})
 
 
 def remove(conn: Connection, job_id: str, at: datetime) -> None:

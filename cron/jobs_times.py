@@ -44,6 +44,7 @@ class TimeChecks:
     warnings: list[tuple[Loc, str]] = field(default_factory=list)
     _zones: dict[str, ZoneInfo | str] = field(default_factory=dict)
     _schedules: dict[Times, Schedule | ScheduleError] = field(default_factory=dict)
+    _warned: dict[Times, tuple[str, ...]] = field(default_factory=dict)
     files: dict[Path, str] = field(default_factory=dict)  # the .ics files that were read, and what stood in them
     _spans: dict[tuple[Path, str], tuple[DaySpan, ...] | str] = field(default_factory=dict)
 
@@ -142,7 +143,10 @@ class TimeChecks:
             shift = None if found.column is None else found.column - 1
             document.report((*loc, index), found.message, shift=shift)
         elif self.now is not None:
-            self.warnings.extend((loc, warning) for warning in self._said(found))
+            said = self._warned.get(times)
+            if said is None:
+                said = self._warned[times] = tuple(self._said(found))
+            self.warnings.extend((loc, warning) for warning in said)
 
     def _parse(self, times: Times) -> Schedule | ScheduleError:
         try:

@@ -34,7 +34,7 @@ from state.errors import StateError
 
 log = logging.getLogger(__name__)
 
-PREPARED = 3  # instants that the engine holds of each job
+PREPARED = 2  # instants that the engine holds of each job
 CHUNK = 100  # jobs that are planned, and written, in one go
 STARTED = 1_000  # runs that are claimed before the first of them is started: claims are quick, runs are not
 ABREAST = 50  # runs that are started between two looks at the event loop
@@ -51,6 +51,15 @@ class Planned:
     job: Job
     row: JobRow
     schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Decided:
+    """What becomes of a job's span (None: nothing lies in it), and the instants that it waits for next."""
+
+    plan: Plan | None
+    upcoming: Sequence[datetime]
+    late: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +89,7 @@ class Planner:
         self._incarnation = incarnation
         self._now = now
         self._sleep = sleep
-        self._engine = Engine(self.wake)
+        self._engine = Engine(self.wake, now)
         self._clocks = ClockWatch(now, monotonic)
         self._jobs: dict[JobId, Planned] = {}
         self._woken: set[JobId] = set()
@@ -219,29 +228,31 @@ class Planner:
         chunk = await self._follow_clock(chunk, now)
         known = await self._rows_beyond(chunk)
         plans = await asyncio.to_thread(self._plan_all, chunk, known, now)
-        made = [(one, plan) for one, (plan, _) in zip(chunk, plans, strict=True) if plan is not None]
+        made = [(one, decided) for one, decided in zip(chunk, plans, strict=True) if decided is not None]
         assignments = await self._apply(made, now)
-        for one, (plan, upcoming) in zip(chunk, plans, strict=True):
-            if plan is not None:
-                self._engine.arm(one.row.id, upcoming, self._now())
+        self._engine.arm([(one.row.id, decided.upcoming) for one, decided in made], self._now())
         return assignments
 
     def _plan_all(
         self, chunk: Sequence[Planned], known: Mapping[JobId, frozenset[datetime]], now: datetime
-    ) -> list[tuple[Plan | None, list[datetime]]]:
+    ) -> list[_Decided | None]:
         return [self._plan_guarded(one, known.get(one.row.id, frozenset()), now) for one in chunk]
 
-    def _plan_guarded(
-        self, one: Planned, known: frozenset[datetime], now: datetime
-    ) -> tuple[Plan | None, list[datetime]]:
+    def _plan_guarded(self, one: Planned, known: frozenset[datetime], now: datetime) -> _Decided | None:
         try:
             return self._plan(one, known, now)
         except Exception:  # one job's bug is its own; it is planned again with its next wake-up
             log.exception("A job could not be planned.", extra={"action": "planning_failed", "job": one.job.name})
-            return None, []
+            return None
 
-    def _plan(self, one: Planned, known: frozenset[datetime], now: datetime) -> tuple[Plan, list[datetime]]:
+    def _plan(self, one: Planned, known: frozenset[datetime], now: datetime) -> _Decided:
         """Decide about one job, and prepare its next instants. Pure; runs in a thread."""
+        # Days off wake us too: they have rows of their own.
+        every = one.schedule.without_exclusions()
+        following = every.next_after(one.row.cursor)
+        if following is None or following > now:  # nothing lies in between: most jobs, most of the time
+            upcoming = [] if following is None else [following]
+            return _Decided(plan=None, upcoming=upcoming, late=timedelta(0))
         policy = policy_of(definition_of(one.job), one.schedule, now)
         has_leapt = self._leapt_until is not None and one.row.cursor < self._leapt_until
         if has_leapt and policy.catch_up is CatchUp.ALL:
@@ -256,21 +267,21 @@ class Planner:
             known=known,
             at_most_one=has_leapt,
         )
-        # Days off wake us too: they have rows of their own.
-        series = one.schedule.without_exclusions()
-        upcoming: list[datetime] = []
-        following = series.next_after(plan.cursor)
+        following = every.next_after(plan.cursor)
+        upcoming = []
         while following is not None and len(upcoming) < PREPARED:
             upcoming.append(following)
-            following = series.next_after(following)
-        return plan, upcoming
+            following = every.next_after(following)
+        return _Decided(plan=plan, upcoming=upcoming, late=policy.late)
 
-    async def _apply(self, plans: Sequence[tuple[Planned, Plan]], now: datetime) -> list[Assignment]:
-        made = [(one, plan) for one, plan in plans if plan.rows or plan.due]
+    async def _apply(self, decided: Sequence[tuple[Planned, _Decided]], now: datetime) -> list[Assignment]:
+        made = [(one, each.plan, each.late) for one, each in decided if each.plan is not None]
+        made = [entry for entry in made if entry[1].rows or entry[1].due]
         if not made:
             return []
+        written = await self._write_all([(one, plan) for one, plan, _ in made], now)
         assignments: list[Assignment] = []
-        for (one, plan), claims in zip(made, await self._write_all(made, now), strict=True):
+        for (one, plan, late), claims in zip(made, written, strict=True):
             if isinstance(claims, Exception):
                 # The other jobs go on; this one is planned again with its next wake-up.
                 facts = {"action": "planning_failed", "job": one.job.name}
@@ -282,7 +293,7 @@ class Planner:
                 self.wake(one.row.id)
             else:
                 self._jobs[one.row.id] = replace(one, row=replace(one.row, cursor=plan.cursor))
-                assignments += self._assignments(one, claims, now)
+                assignments += self._assignments(one, claims, late, now)
                 await self._tell_skipped(one, claims.rows, now)
         return assignments
 
@@ -326,9 +337,8 @@ class Planner:
         ledger.write_rows(conn, one.row.id, rows, at)
         return _Claims(runs=tuple(runs), rows=tuple(rows), in_the_way=tuple(busy))
 
-    def _assignments(self, one: Planned, claims: _Claims, at: datetime) -> list[Assignment]:
+    def _assignments(self, one: Planned, claims: _Claims, late: timedelta, at: datetime) -> list[Assignment]:
         before = [run.id for run in claims.in_the_way]
-        late = policy_of(definition_of(one.job), one.schedule, at).late
         made = []
         for due, run_id in claims.runs:
             # Several at once are a backlog: they run one after the other, whatever `overlap` says, unless it allows.

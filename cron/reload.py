@@ -5,7 +5,7 @@ the cursor and now is accounted by the rules of its time. Pauses and streaks sur
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
@@ -37,13 +37,17 @@ class Change:
 def apply_jobs(conn: Connection, jobs: Mapping[str, Job], at: datetime) -> tuple[Change, ...]:
     """Store the jobs of the file; returns what changed, in the file's order, removed jobs last."""
     by_name = {row.name: row for row in jobbook.all_jobs(conn)}
+    ids = {row.id for row in by_name.values()}
     matched: set[str] = set()
     changes: list[Change] = []
     for job in jobs.values():
         row = _row_of(job, jobs, by_name)
         if row is not None:
             matched.add(row.id)
-        what = _disable(conn, row, at) if not job.enabled else _enable(conn, job, row, by_name, at)
+            holder = by_name.get(job.name)
+            if holder is not None and holder.id != row.id:
+                jobbook.free_name(conn, holder)
+        what = _disable(conn, row, at) if not job.enabled else _enable(conn, job, row, ids, at)
         if what is not None:
             changes.append(Change(job=job.name, what=what))
     for row in by_name.values():
@@ -57,18 +61,18 @@ def apply_jobs(conn: Connection, jobs: Mapping[str, Job], at: datetime) -> tuple
 def know_jobs(conn: Connection, jobs: Mapping[str, Job], at: datetime) -> None:
     """Give new jobs a row that no daemon has begun yet, so that a run can be claimed without one."""
     by_name = {row.name: row for row in jobbook.all_jobs(conn)}
+    ids = {row.id for row in by_name.values()}
     for job in jobs.values():
         if _row_of(job, jobs, by_name) is None:
             definition = definition_of(job)
             fingerprint = fingerprint_of(definition)
-            job_id = _free_id(job, by_name, at)
+            job_id = _free_id(job, ids, at)
             jobbook.add_job(conn, job_id=job_id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
             jobbook.remove(conn, job_id, at)
 
 
-def _free_id(job: Job, by_name: Mapping[str, JobRow], at: datetime) -> str:
-    taken = {known.id for known in by_name.values()}
-    return job.name if job.name not in taken else f"{job.name} ({at:%Y-%m-%dT%H:%M:%S})"
+def _free_id(job: Job, ids: Collection[str], at: datetime) -> str:
+    return job.name if job.name not in ids else f"{job.name} ({at:%Y-%m-%dT%H:%M:%S})"
 
 
 def _row_of(job: Job, jobs: Mapping[str, Job], by_name: Mapping[str, JobRow]) -> JobRow | None:
@@ -91,11 +95,11 @@ def _disable(conn: Connection, row: JobRow | None, at: datetime) -> str | None:
     return "disabled"
 
 
-def _enable(conn: Connection, job: Job, row: JobRow | None, by_name: Mapping[str, JobRow], at: datetime) -> str | None:
+def _enable(conn: Connection, job: Job, row: JobRow | None, ids: Collection[str], at: datetime) -> str | None:
     definition = definition_of(job)
     fingerprint = fingerprint_of(definition)
     if row is None:
-        job_id = _free_id(job, by_name, at)
+        job_id = _free_id(job, ids, at)
         jobbook.add_job(conn, job_id=job_id, name=job.name, fingerprint=fingerprint, definition=definition, at=at)
         return "added"
     if row.is_removed or row.fingerprint != fingerprint:

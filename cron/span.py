@@ -43,6 +43,10 @@ class Series(Protocol):
     def period(self, at: datetime) -> timedelta | None:
         """Return the distance of neighbours near `at`; None for a one-shot."""
 
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether it names single instants, not a rhythm."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
@@ -123,7 +127,7 @@ def plan_span(
         now=now,
         missed_until=missed_until,
         pause=pause,
-        is_one_shot=series.period(now) is None,
+        is_one_shot=series.is_one_shot,
         known=frozenset(known),
         at_most_one=at_most_one,
     )

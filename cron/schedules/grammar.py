@@ -127,6 +127,9 @@ def _cron(text: str, context: Context) -> CronRule:
 
 
 def _ever_fires(rule: CronRule, instant: datetime) -> bool:
+    _, _, _, day, _, weekday = rule.expression.steps.split()
+    if day == "*" and "#" not in weekday:
+        return True  # no step is needed to see that
     try:
         return rule.next_after(instant) is not None
     except CronSimError:  # the fields are checked already: all that it still refuses is a day that no month has

@@ -4,6 +4,7 @@ A cron rule is stepped by cronsim in naive wall time, where it is exact; which o
 come twice and at which instant they come is decided here, stretch by stretch (`cron.schedules.wallclock`).
 """
 
+import contextlib
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -137,6 +138,20 @@ class CronRule:
                 return None
         return None
 
+    def series_after(self, instant: datetime) -> Iterator[datetime]:
+        """Yield what `next_after` gives when it is asked again and again, several times as fast."""
+        found = self.next_after(instant)
+        while found is not None:
+            yield found
+            # Inside a stretch nothing is skipped or comes twice: what cronsim names is due, as it stands.
+            stretch = next(stretches_from(self.zone, found))
+            for wall in _walk(self.expression.steps, stretch.wall(found)):
+                if wall >= stretch.closes:
+                    break
+                found = stretch.instant(wall)
+                yield found
+            found = self.next_after(found)
+
     def latest_until(self, instant: datetime, *, after: datetime) -> datetime | None:
         matches = _Backwards(self.expression.steps)
         for stretch in _within(_FAR, stretches_back(self.zone, instant), instant):
@@ -267,6 +282,17 @@ def _step(steps: str, wall: datetime, *, backwards: bool) -> datetime | None:
         return next(sim)
     except (StopIteration, OverflowError):
         return None
+
+
+def _walk(steps: str, wall: datetime) -> Iterator[datetime]:
+    """Yield the matches strictly after a naive wall time."""
+    sim = copy.copy(_parsed(steps))
+    sim.dt = wall.replace(microsecond=0)
+    sim.tick_direction = 1
+    sim.skip_initial_tick = False
+    with contextlib.suppress(StopIteration, OverflowError):
+        while True:
+            yield next(sim)
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise, takewhile
 from zoneinfo import ZoneInfo
 
 from cron.schedules.days import Days, listed_days
@@ -56,12 +56,22 @@ class Schedule:
 
     def between(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
         """Return the occurrences in (after, until], oldest first, at most `limit` of them."""
-        last, found = utc(until), list[datetime]()
+        last = utc(until)
+        if len(self.rules) == 1 and isinstance(self.rules[0], CronRule) and not self.excluded:
+            return self._between(self.rules[0], utc(after), last, limit)
+        found = list[datetime]()
         at = self.next_after(after)
         while at is not None and at <= last and len(found) < limit:
             found.append(at)
             at = self.next_after(at)
         return found
+
+    def _between(self, rule: CronRule, after: datetime, last: datetime, limit: int) -> list[datetime]:
+        """Do what `between` does for the usual schedule, in one walk."""
+        asked = after if self.begins is None else max(after, self.begins)
+        last = last if self.ends is None else min(last, self.ends)
+        upcoming = takewhile(lambda instant: instant <= last, rule.series_after(asked))
+        return list(islice(upcoming, limit))
 
     def period(self, at: datetime) -> timedelta | None:
         """Return the smallest distance between neighbours near `at`; None where there are no two neighbours.
@@ -75,6 +85,11 @@ class Schedule:
         if len(near) < 2:
             near = self._newest(asked, 2)
         return min((later - earlier for earlier, later in pairwise(near)), default=None)
+
+    @property
+    def is_one_shot(self) -> bool:
+        """Whether it names single instants, not a rhythm."""
+        return self.kind is ScheduleKind.ONCE
 
     def is_excluded(self, instant: datetime) -> bool:
         """Whether `instant`, an occurrence of `without_exclusions()`, falls on a day off."""

@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from cron.schedule import Schedule, ScheduleError, jitter_for, parse_schedule
+from cron.schedule import RepeatedHour, Schedule, ScheduleError, jitter_for, parse_schedule
 
 ANCHOR = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = datetime(2030, 1, 1, tzinfo=UTC)
@@ -206,3 +206,22 @@ def test_jitter_is_the_same_everywhere_and_spread_over_its_width() -> None:
 def test_jitter_is_pinned_so_that_an_upgrade_moves_no_job() -> None:
     found = jitter_for("build-health", at("2026-01-02T09:00Z"), timedelta(minutes=10))
     assert found == timedelta(seconds=352, microseconds=485506)
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berlin", "America/Santiago", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"]
+)
+@pytest.mark.parametrize(
+    "text",
+    ["*/15 * * * *", "30 2 * * *", "0 0 * * 0", "17 1,2,3 * * *", "0 9 L * *", "59 59 23 * * *", "0 9 * * FRI#2"],
+)
+@pytest.mark.parametrize("repeated", list(RepeatedHour))
+def test_a_walk_names_what_single_steps_name(zone: str, text: str, repeated: RepeatedHour) -> None:
+    base = datetime(2026, 1, 1, tzinfo=UTC)
+    schedule = parse_schedule(text, zone=ZoneInfo(zone), anchor=base, repeated_hour=repeated)
+    for start in (base, at("2026-03-28T20:00Z"), at("2026-04-04T12:00Z"), at("2026-10-24T20:00Z")):
+        stepped, following = [], schedule.next_after(start)
+        while following is not None and len(stepped) < 150:
+            stepped.append(following)
+            following = schedule.next_after(following)
+        assert schedule.between(start, datetime(2060, 1, 1, tzinfo=UTC), 150) == stepped
