@@ -116,8 +116,9 @@ class Platform(Protocol):
     async def catch_up(self, address: Address, since: datetime, hear: Hear) -> None:
         """Read what people wrote at an address (its thread, if `root` is set) after `since`, oldest first.
 
-        Platforms that keep updates by themselves do nothing. Within the platform's rate; raises nothing but
-        AccountDown; what cannot be read is logged.
+        What was edited after `since` comes as an edit. Platforms that keep updates by themselves do nothing. Within
+        the platform's rate, which may take an hour; may be cancelled at any time. Raises nothing but AccountDown;
+        what cannot be read is logged.
         """
 
     async def chats(self) -> Sequence[Chat]:
