@@ -140,7 +140,8 @@ class Placer:
         if message is not None and late.ours(conn, inbound.address, message) is not None:
             return True
         if spell.lies_in_thread(inbound.address, rules):  # a thread of people stays theirs, though we were asked in it
-            return late.holds_ours(conn, inbound.address)
+            is_briefs_own = match.session.job is not None and match.session.root == inbound.address.root
+            return is_briefs_own or late.holds_ours(conn, inbound.address)
         return match.session.is_own_place
 
     def _go_on(self, conn: Connection, inbound: Inbound, rules: ChatRules, match: Match, at: datetime) -> SessionId:
