@@ -154,9 +154,7 @@ def _deliveries_of(conn: Connection, run_ids: Sequence[str]) -> dict[str, list[d
     for first in range(0, len(run_ids), 500):  # SQLite takes 999 values in one statement at least
         some = run_ids[first : first + 500]
         ids = _message_ids(conn, select(deliveries.c.id).where(deliveries.c.run_id.in_(some)))
-        statement = (
-            select(deliveries).where(deliveries.c.run_id.in_(some)).order_by(deliveries.c.seq)
-        )
+        statement = select(deliveries).where(deliveries.c.run_id.in_(some)).order_by(deliveries.c.seq)
         for row in conn.execute(statement).mappings():
             grouped.setdefault(row["run_id"], []).append(_delivery(row, ids.get(row["id"], [])))
     return grouped

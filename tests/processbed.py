@@ -119,4 +119,9 @@ async def process(folder: Path, text: str, *, environ: dict[str, str] | None = N
     try:
         yield made
     finally:
-        assert await made.stop() == 0, made.log()
+        try:
+            code = await made.stop()
+        except TimeoutError:
+            await made.kill()
+            raise
+        assert code == 0, made.log()
