@@ -5,6 +5,7 @@ neither resolved nor rendered nor split again.
 """
 
 import asyncio
+import random
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
@@ -24,6 +25,8 @@ class Posting:
     def __init__(self, *, platforms: Callable[[], Mapping[str, Platform]], config: Callable[[], Config]) -> None:
         self._platforms = platforms
         self._config = config
+        # Of a thousand briefs in one second each would wait for the interpreter's lock again after reading urandom.
+        self._ids = random.Random(uuid4().int)
 
     async def prepare(
         self,
@@ -57,7 +60,7 @@ class Posting:
             account: str, address: Address | None, opening: Opening | None = None, error: str | None = None
         ) -> NewDelivery:
             return NewDelivery(
-                id=DeliveryId(f"dlv_{uuid4().hex[:12]}"),
+                id=DeliveryId(f"dlv_{self._ids.getrandbits(48):012x}"),
                 kind=kind,
                 run_id=run_id,
                 inbound_id=None,

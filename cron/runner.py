@@ -32,6 +32,7 @@ from state.database import Database
 
 log = logging.getLogger(__name__)
 
+TEMPLATES = 32  # templates that are filled in between two looks at the event loop
 ABANDON_AFTER = 15.0  # seconds that an agent has to end after it was told to; a process is killed before that
 
 
@@ -103,6 +104,7 @@ class Runner:
         self._sleep = sleep
         self._places = Places(max_running)
         self._missed_places = Places(missed_running)
+        self._templates = Places(TEMPLATES)
         self._abandoned: set[asyncio.Task[Composed]] = set()
         self._going: dict[str, _Going] = {}
         self._closed: dict[str, asyncio.Event] = {}
@@ -221,6 +223,7 @@ class Runner:
         """Try until a brief is there or the attempts are used up. Raises ComposeFailed, _TooLate."""
         retry, attempt = assignment.job.retry, assignment.attempt
         going = self._going[assignment.run_id]
+        is_template = assignment.job.writer.kind is AgentKind.TEXT
         first = self._now()
         while True:
             async with self._place_for(assignment):
@@ -231,7 +234,8 @@ class Runner:
                 going.is_at_work = True
                 await self._db.write(partial(ledger.begin_attempt, run_id=assignment.run_id, attempt=attempt, at=at))
                 try:
-                    return await self._try(assignment, attempt)
+                    async with self._templates if is_template else contextlib.nullcontext():
+                        return await self._try(assignment, attempt)
                 except ComposeFailed as failed:
                     facts = {"action": "attempt_failed", "job": assignment.job.name, "run": assignment.run_id}
                     reason = shortened(self._redactor().redact(failed.reason))
