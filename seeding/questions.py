@@ -62,7 +62,7 @@ def question_for(conn: Connection, inbound_id: InboundId, rules: ChatRules, *, a
     stored = _turns(conn, row.session_id, inbound_id, briefs)
     doubtful = _perhaps_arrived(conn, inbound, stored, briefs, at=at)
     own = Turn(role=Role.USER, text=inbound.text, at=inbound.at, origin=Origin.INBOUND, author=inbound.author.name)
-    transcript = (*stored, *doubtful, own)
+    transcript = (*_in_their_time(stored, doubtful), own)
     return Question(
         inbound_id=inbound_id,
         session_id=SessionId(row.session_id),
@@ -130,7 +130,7 @@ def _perhaps_arrived(
             Turn(
                 role=Role.USER,
                 text=f"{mirrored(one.job, whole)}\n[nobody knows whether this brief arrived]",
-                at=at,
+                at=one.begun_at or at,
                 origin=Origin.CRON,
                 job=one.job,
                 delivery_id=one.id,
@@ -138,6 +138,15 @@ def _perhaps_arrived(
             )
         )
     return tuple(found)
+
+
+def _in_their_time(stored: Sequence[Turn], doubtful: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Put briefs in doubt where they belong: one that was begun before the newest brief is not the newest."""
+    turns = list(stored)
+    for turn in doubtful:
+        after = [place for place, other in enumerate(turns) if other.at <= turn.at]
+        turns.insert(after[-1] + 1 if after else 0, turn)
+    return tuple(turns)
 
 
 def _job(transcript: Sequence[Turn], briefs: frozenset[str]) -> str | None:

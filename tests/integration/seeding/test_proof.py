@@ -122,6 +122,16 @@ async def test_briefs_in_doubt_that_cannot_be_told_apart_are_all_given_as_perhap
     assert await briefs_given(talk) == [LABEL + "one" + DOUBT, LABEL + "two" + DOUBT]
 
 
+async def test_a_brief_in_doubt_that_is_older_than_the_newest_brief_is_given_before_it(talk, clock):
+    dm = place("D1", kind=ChatKind.DM)
+    await begun(talk, dm, "one")
+    clock.advance(minutes=1)
+    await talk.post(dm, "two")
+    clock.advance(minutes=1)
+    await talk.hear(said("what is this?", clock.at, address=dm))
+    assert await briefs_given(talk) == [LABEL + "one" + DOUBT, LABEL + "two"]
+
+
 async def test_an_answer_while_the_send_takes_longer_than_the_patience_is_about_the_brief(talk, clock):
     delivery = await begun(talk, place(), "3 builds failed", "sending")
     posted = clock.advance(seconds=1)
