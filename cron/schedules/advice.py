@@ -20,7 +20,7 @@ def warnings_for(schedule: Schedule, now: datetime) -> list[str]:
         if isinstance(rule, CronRule)
         for warning in _cron_warnings(rule, schedule, now)
     ]
-    if schedule.next_after(now) is None:
+    if (schedule.ends is not None or schedule.is_one_shot) and schedule.next_after(now) is None:
         found.append(f"{schedule.text} has no occurrence left after {_shown(utc(now), schedule.zone)}")
     return list(dict.fromkeys(found))
 

@@ -7,12 +7,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from cron.outcomes import Outcome
 from cron.schedule import ScheduleError, parse_schedule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "schedules.md").read_text(encoding="utf-8")
 ANCHOR = datetime(2026, 1, 1, 12, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
-ROWS = re.findall(r"^\| `([^`]+)` \| (.+) \|$", PAGE, re.MULTILINE)
+FORMS = PAGE[PAGE.index("## Every form") : PAGE.index("## What the fields mean")]
+ROWS = re.findall(r"^\| `([^`]+)` \| (.+) \|$", FORMS, re.MULTILINE)
 TRANSLATED = [(form, match[1]) for form, means in ROWS if (match := re.match(r"`([^`]+)`", means)) and "*" in match[1]]
 
 
@@ -37,3 +39,8 @@ def test_a_form_means_the_crontab_line_beside_it(form: str, cron: str) -> None:
 def test_what_the_page_calls_refused_is_refused(form: str) -> None:
     with pytest.raises(ScheduleError):
         parse_schedule(form, zone=BERLIN, anchor=ANCHOR)
+
+
+def test_every_outcome_is_explained() -> None:
+    table = PAGE[PAGE.index("## What becomes of an occurrence") :]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == {str(outcome) for outcome in Outcome}
