@@ -116,6 +116,15 @@ async def test_a_one_second_job_that_was_paused_for_a_week_is_one_row(tmp_path):
         assert (rows[0]["due"], rows[0]["until"]) == ("2026-03-02T08:00:01+00:00", "2026-03-09T08:00:00+00:00")
 
 
+async def test_a_daemon_that_looks_every_second_writes_one_row_for_a_pause_all_the_same(tmp_path):
+    async with timed(tmp_path, "jobs: {tick: {schedule: every 1s, text: x}}", "2026-03-02T08:00") as bed:
+        await bed.wired.control.pause("tick", by="kim")
+        await bed.step("2026-03-02T08:01:30", timedelta(seconds=1))
+        await bed.wired.control.resume("tick")
+        await bed.advance("2026-03-02T08:01:31")
+        assert await bed.told("tick") == [("03-02 08:00:01", "skipped_paused", 90), ("03-02 08:01:31", "ran", 1)]
+
+
 # --- clocks -------------------------------------------------------------------------------------------
 
 

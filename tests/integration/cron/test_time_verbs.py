@@ -37,7 +37,10 @@ async def test_a_pause_keeps_who_when_and_until_over_edits_and_restarts(tmp_path
         row = await bed.job_row("report")
         assert [outcome for _, outcome, _ in await bed.told("report")] == ["skipped_paused"]
         await bed.advance("2026-03-20T21:00")
-        assert [outcome for _, outcome, _ in await bed.told("report")] == ["skipped_paused", "skipped_paused", "ran"]
+        assert [(outcome, count) for _, outcome, count in await bed.told("report")] == [
+            ("skipped_paused", 2),
+            ("ran", 1),
+        ]
     for each in (edited, row):
         assert (each.paused_by, each.paused_at.isoformat(), each.paused_until) == (
             "kim", "2026-03-06T16:00:00+00:00", until
@@ -49,8 +52,7 @@ async def test_a_snooze_ends_by_itself_without_a_burst(tmp_path):
         await bed.wired.control.snooze("tick", timedelta(hours=3), by="kim")
         await bed.step("2026-03-02T12:30", timedelta(minutes=30))
         assert await bed.told("tick") == [
-            ("03-02 09:00", "skipped_paused", 1), ("03-02 10:00", "skipped_paused", 1),
-            ("03-02 11:00", "skipped_paused", 1), ("03-02 12:00", "ran", 1),
+            ("03-02 09:00", "skipped_paused", 3), ("03-02 12:00", "ran", 1)
         ]  # fmt: skip
 
 
