@@ -127,8 +127,8 @@ def _cron(text: str, context: Context) -> CronRule:
 
 
 def _ever_fires(rule: CronRule, instant: datetime) -> bool:
-    _, _, _, day, _, weekday = rule.expression.steps.split()
-    if day == "*" and "#" not in weekday:
+    _, _, _, day, month, weekday = rule.expression.steps.split()
+    if (day, month) == ("*", "*") and "#" not in weekday:
         return True  # no step is needed to see that
     try:
         return rule.next_after(instant) is not None
