@@ -13,10 +13,11 @@ from cron import ledger, views
 from cron.agents.ports import BriefRequest, Composed, ComposeFailed
 from cron.briefs import brief_context
 from cron.checkup import check_up
+from cron.deciding import Planned
 from cron.elsewhere import Conversations, NoSuchConversation
 from cron.model import Config
 from cron.outcomes import Outcome
-from cron.planner import Planned, Planner
+from cron.planner import Planner
 from cron.posting import Posting
 from cron.redact import Redactor
 from cron.runner import Runner

@@ -13,10 +13,11 @@ from cron.alerts import Alerts
 from cron.answering import Agents
 from cron.audit import faulty_jobs, repair_job
 from cron.current import CurrentConfig, watch
+from cron.deciding import Planned
 from cron.definitions import definition_of, policy_of, schedule_of
 from cron.jobbook import JobRow
 from cron.model import Config, JobId
-from cron.planner import Planned, Planner
+from cron.planner import Planner
 from cron.platforms import PlatformSet
 from cron.reading_back import ReadingBack
 from cron.reload import apply_jobs, know_jobs, told

@@ -8,33 +8,29 @@ again. Long backlogs are walked in a thread.
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection
-
 from cron import jobbook, ledger
 from cron.alerts import Alerts, Ending
+from cron.assignments import Assignment
 from cron.clockwatch import ClockWatch
-from cron.definitions import definition_of, policy_of, schedule_of
+from cron.deciding import Claims, Decided, Planned, assignments_of, decide, write_plan
+from cron.definitions import definition_of, schedule_of
 from cron.engine import Engine
-from cron.jobbook import JobRow
-from cron.ledger import RunRow
-from cron.model import CatchUp, Job, JobId, Overlap
+from cron.model import JobId
 from cron.outcomes import OccurrenceKind, Outcome
-from cron.runner import Assignment, Runner
-from cron.schedule import Schedule, jitter_for
+from cron.runner import Runner
 from cron.setback import set_back_jobs
-from cron.span import Pause, Plan, PlannedRow, plan_span
+from cron.span import Pause, Plan, PlannedRow
 from state.clock import Monotonic, Now, Sleep
 from state.database import Database
 from state.errors import StateError
 
 log = logging.getLogger(__name__)
 
-PREPARED = 2  # instants that the engine holds of each job
 CHUNK = 100  # jobs that are planned, and written, in one go
 STARTED = 1_000  # runs that are claimed before the first of them is started: claims are quick, runs are not
 ABREAST = 50  # runs that are started between two looks at the event loop
@@ -42,31 +38,6 @@ WATCH_EVERY = 2.0  # seconds between two looks at the clocks
 MISSED = timedelta(minutes=1)  # a jump of that much is a sleep: what was due in it was missed
 LEAP = timedelta(days=1)  # a jump of more than that may be a wrong clock: each job runs once at most
 BEHIND = timedelta(minutes=5)  # how far a cursor may lie in the future before the clock was surely wrong
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """One job that is planned: as the file says, as the database remembers, and its series."""
-
-    job: Job
-    row: JobRow
-    schedule: Schedule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Decided:
-    """What becomes of a job's span (None: nothing lies in it), and the instants that it waits for next."""
-
-    plan: Plan | None
-    upcoming: Sequence[datetime]
-    late: timedelta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Claims:
-    runs: tuple[tuple[datetime, str], ...]
-    rows: tuple[PlannedRow, ...]
-    in_the_way: tuple[RunRow, ...]
 
 
 class Planner:
@@ -235,46 +206,17 @@ class Planner:
 
     def _plan_all(
         self, chunk: Sequence[Planned], known: Mapping[JobId, frozenset[datetime]], now: datetime
-    ) -> list[_Decided | None]:
+    ) -> list[Decided | None]:
         return [self._plan_guarded(one, known.get(one.row.id, frozenset()), now) for one in chunk]
 
-    def _plan_guarded(self, one: Planned, known: frozenset[datetime], now: datetime) -> _Decided | None:
+    def _plan_guarded(self, one: Planned, known: frozenset[datetime], now: datetime) -> Decided | None:
         try:
-            return self._plan(one, known, now)
+            return decide(one, known, now, missed_until=self._missed_until, leapt_until=self._leapt_until)
         except Exception:  # one job's bug is its own; it is planned again with its next wake-up
             log.exception("A job could not be planned.", extra={"action": "planning_failed", "job": one.job.name})
             return None
 
-    def _plan(self, one: Planned, known: frozenset[datetime], now: datetime) -> _Decided:
-        """Decide about one job, and prepare its next instants. Pure; runs in a thread."""
-        # Days off wake us too: they have rows of their own.
-        every = one.schedule.without_exclusions()
-        following = every.next_after(one.row.cursor)
-        if following is None or following > now:  # nothing lies in between: most jobs, most of the time
-            upcoming = [] if following is None else [following]
-            return _Decided(plan=None, upcoming=upcoming, late=timedelta(0))
-        policy = policy_of(definition_of(one.job), one.schedule, now)
-        has_leapt = self._leapt_until is not None and one.row.cursor < self._leapt_until
-        if has_leapt and policy.catch_up is CatchUp.ALL:
-            policy = replace(policy, catch_up=CatchUp.LATEST)
-        plan = plan_span(
-            one.schedule,
-            replace(policy, late=policy.late + one.job.jitter),
-            cursor=one.row.cursor,
-            now=now,
-            missed_until=self._missed_until,
-            pause=one.row.pause,
-            known=known,
-            at_most_one=has_leapt,
-        )
-        following = every.next_after(plan.cursor)
-        upcoming = []
-        while following is not None and len(upcoming) < PREPARED:
-            upcoming.append(following)
-            following = every.next_after(following)
-        return _Decided(plan=plan, upcoming=upcoming, late=policy.late)
-
-    async def _apply(self, decided: Sequence[tuple[Planned, _Decided]], now: datetime) -> list[Assignment]:
+    async def _apply(self, decided: Sequence[tuple[Planned, Decided]], now: datetime) -> list[Assignment]:
         made = [(one, each.plan, each.late) for one, each in decided if each.plan is not None]
         made = [entry for entry in made if entry[1].rows or entry[1].due]
         if not made:
@@ -293,15 +235,17 @@ class Planner:
                 self.wake(one.row.id)
             else:
                 self._jobs[one.row.id] = replace(one, row=replace(one.row, cursor=plan.cursor))
-                assignments += self._assignments(one, claims, late, now)
+                assignments += assignments_of(one, claims, late=late, missed_until=self._missed_until, at=now)
                 await self._tell_skipped(one, claims.rows, now)
         return assignments
 
     async def _write_all(
         self, plans: Sequence[tuple[Planned, Plan]], at: datetime
-    ) -> Sequence[_Claims | Exception | None]:
+    ) -> Sequence[Claims | Exception | None]:
         """Write the jobs in one function; if that fails, each in its own, so that only the guilty one is left out."""
-        writing = self._db.write(lambda conn: [self._write(conn, one, plan, at) for one, plan in plans])
+        writing = self._db.write(
+            lambda conn: [write_plan(conn, one, plan, incarnation=self._incarnation, at=at) for one, plan in plans]
+        )
         (done,) = await asyncio.gather(writing, return_exceptions=True)
         if not isinstance(done, BaseException):
             return done
@@ -310,58 +254,6 @@ class Planner:
         if len(plans) == 1:
             return [done]
         return [(await self._write_all([each], at))[0] for each in plans]
-
-    def _write(self, conn: Connection, one: Planned, plan: Plan, at: datetime) -> _Claims | None:
-        """Advance, rows and claims in one transaction; None if somebody advanced before."""
-        if not jobbook.advance(conn, one.row, plan.cursor):
-            return None
-        busy = ledger.composing_runs(conn, one.row.id) if plan.due else []
-        rows = list(plan.rows)
-        runs: list[tuple[datetime, str]] = []
-        definition = definition_of(one.job)
-        for due in plan.due:
-            if busy and one.job.overlap is Overlap.SKIP:
-                rows.append(_overlap_row(due, busy[-1], at))
-                continue
-            run_id = ledger.claim(
-                conn,
-                job_id=one.row.id,
-                kind=OccurrenceKind.SCHEDULED,
-                due=due,
-                incarnation=self._incarnation,
-                definition=definition,
-                at=at,
-            )
-            if run_id is not None:
-                runs.append((due, run_id))
-        ledger.write_rows(conn, one.row.id, rows, at)
-        return _Claims(runs=tuple(runs), rows=tuple(rows), in_the_way=tuple(busy))
-
-    def _assignments(self, one: Planned, claims: _Claims, late: timedelta, at: datetime) -> list[Assignment]:
-        before = [run.id for run in claims.in_the_way]
-        made = []
-        for due, run_id in claims.runs:
-            # Several at once are a backlog: they run one after the other, whatever `overlap` says, unless it allows.
-            queues = one.job.overlap is Overlap.QUEUE or (len(claims.runs) > 1 and one.job.overlap is not Overlap.ALLOW)
-            begins = due + jitter_for(one.row.id, due, one.job.jitter)
-            is_missed = due <= self._missed_until
-            made.append(
-                Assignment(
-                    job=one.job,
-                    job_id=one.row.id,
-                    run_id=run_id,
-                    kind=OccurrenceKind.SCHEDULED,
-                    due=due,
-                    not_before=begins if begins > at else None,
-                    late=late,
-                    not_after=None if is_missed else begins + late,
-                    wait_for=frozenset(before) if queues else frozenset(),
-                    cancels=frozenset(before) if one.job.overlap is Overlap.CANCEL and not queues else frozenset(),
-                    is_missed=is_missed,
-                )
-            )
-            before.append(run_id)
-        return made
 
     async def _tell_skipped(self, one: Planned, rows: Sequence[PlannedRow], at: datetime) -> None:
         """A missed occurrence counts as a failure; the other skips are what the job asked for."""
@@ -435,12 +327,3 @@ class Planner:
         if not rows:
             return {}
         return await self._db.read(lambda conn: {row.id: ledger.dues_after(conn, row.id, row.cursor) for row in rows})
-
-
-def _overlap_row(due: datetime, busy: RunRow, at: datetime) -> PlannedRow:
-    return PlannedRow(
-        due=due,
-        outcome=Outcome.SKIPPED_OVERLAP,
-        error=f"Run {busy.id}, due {busy.due.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}, was still composing.",
-        late_s=max(timedelta(0), at - due).total_seconds(),
-    )

@@ -15,12 +15,12 @@ from sqlalchemy import Connection, delete
 from cron import jobbook, ledger
 from cron.agents.process import end_stale_group
 from cron.alerts import Alerts, Ending
+from cron.deciding import Planned
 from cron.definitions import policy_of, schedule_of
 from cron.jobbook import JobRow
 from cron.ledger import RunRow
 from cron.model import CatchUp, JobId
 from cron.outcomes import Outcome, RunState
-from cron.planner import Planned
 from cron.schedule import ScheduleError
 from cron.span import PlannedRow, plan_span
 from delivery import doubts

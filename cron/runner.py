@@ -12,9 +12,11 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from cron import ledger
-from cron.agents.ports import Agent, BriefRequest, Composed, ComposeFailed, Started
+from cron.agents.ports import Agent, BriefRequest, Composed, ComposeFailed
 from cron.agents.process import end_stale_group
 from cron.alerts import Alerts, Ending
+from cron.asking import Asker, spoken
+from cron.assignments import DIED, Assignment, left_over, may_repeat
 from cron.briefs import brief_context
 from cron.ledger import RunRow
 from cron.model import AgentKind, AgentSpec, Job, Overlap
@@ -33,7 +35,6 @@ from state.database import Database
 log = logging.getLogger(__name__)
 
 TEMPLATES = 32  # templates that are filled in between two looks at the event loop
-ABANDON_AFTER = 15.0  # seconds that an agent has to end after it was told to; a process is killed before that
 
 
 class RunCancelled(Exception):
@@ -46,25 +47,6 @@ class RunCancelled(Exception):
 
 class _TooLate(Exception):
     """The run's turn came when it was no longer useful; the message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """One claimed run, with the job as it is now. `due` is the nominal instant, `not_before` holds the jitter."""
-
-    job: Job
-    job_id: str
-    run_id: str
-    kind: OccurrenceKind
-    due: datetime
-    attempt: int = 0  # tries that were begun before, by an earlier daemon
-    late: timedelta | None = None  # how late is still useful; None: however late
-    not_before: datetime | None = None
-    not_after: datetime | None = None  # a first try that cannot begin by then is not made
-    wait_for: frozenset[str] = frozenset()  # runs of the job that must have composed first
-    cancels: frozenset[str] = frozenset()  # runs of the job that are ended first (`overlap: cancel`)
-    is_missed: bool = False  # it was due while nothing ran: a few of those at a time
-    deliver: tuple[str, ...] | None = None  # other targets than the job's (a replay)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,7 +77,7 @@ class Runner:
         missed_running: int,
     ) -> None:
         self._db = db
-        self._agent = agent
+        self._asker = Asker(agent)
         self._posting = posting
         self._dispatcher = dispatcher
         self._alerts = alerts
@@ -105,7 +87,6 @@ class Runner:
         self._places = Places(max_running)
         self._missed_places = Places(missed_running)
         self._templates = Places(TEMPLATES)
-        self._abandoned: set[asyncio.Task[Composed]] = set()
         self._going: dict[str, _Going] = {}
         self._closed: dict[str, asyncio.Event] = {}
         self._known: dict[str, Assignment] = {}  # composed, not closed yet
@@ -160,7 +141,7 @@ class Runner:
         async def started(group: int, ticks: int) -> None:
             """A dry run has no row to note its process in."""
 
-        return await self._ask(request, started)
+        return await self._asker.ask(request, started)
 
     async def stop(self, grace: float) -> None:
         """End what is composing: some seconds of grace, then it is interrupted and its row says so.
@@ -229,7 +210,7 @@ class Runner:
             async with self._place_for(assignment):
                 at = self._now()
                 if attempt == 0 and assignment.not_after is not None and at > assignment.not_after:
-                    raise _TooLate(f"It waited for its turn for longer than {_spoken(at - assignment.due)}.")
+                    raise _TooLate(f"It waited for its turn for longer than {spoken(at - assignment.due)}.")
                 attempt += 1
                 going.is_at_work = True
                 await self._db.write(partial(ledger.begin_attempt, run_id=assignment.run_id, attempt=attempt, at=at))
@@ -274,52 +255,7 @@ class Runner:
         async def started(group: int, ticks: int) -> None:
             await self._db.write(lambda conn: ledger.note_process(conn, assignment.run_id, group, ticks))
 
-        return await self._ask(request, started)
-
-    async def _ask(self, request: BriefRequest, started: Started) -> Composed:
-        """Have the agent compose within the job's timeout. Raises ComposeFailed.
-
-        A try is repeated only when this one is known to have ended: an agent that does not end is abandoned, and
-        what it writes later is dropped.
-        """
-        job = request.job
-        composing = asyncio.ensure_future(self._agent(job.writer).compose(request, started))
-        try:
-            done, _ = await asyncio.wait([composing], timeout=job.timeout.total_seconds())
-        except asyncio.CancelledError:
-            await self._end(composing, request)
-            raise
-        if done:
-            return composing.result()
-        reason = f"It took longer than its timeout of {_spoken(job.timeout)} and was ended."
-        if await self._end(composing, request):
-            raise ComposeFailed(reason, is_transient=True)
-        raise ComposeFailed(
-            f"It took longer than its timeout of {_spoken(job.timeout)} and could not be ended; whether it did its "
-            "work is not known.",
-            is_transient=False,
-            is_known=False,
-        )
-
-    async def _end(self, composing: asyncio.Task[Composed], request: BriefRequest) -> bool:
-        """Tell an agent to end; True if it did."""
-        composing.cancel()
-        done, _ = await asyncio.wait([composing], timeout=ABANDON_AFTER)
-        if done:
-            _ = composing.cancelled() or composing.exception()  # seen, whatever it was: it came too late
-            return True
-        log.error(
-            "An agent did not end; it is abandoned, and what it writes is dropped.",
-            extra={"action": "agent_abandoned", "job": request.job.name, "run": request.run_id},
-        )
-        self._abandoned.add(composing)
-        composing.add_done_callback(partial(self._came_late, request.run_id))
-        return False
-
-    def _came_late(self, run_id: str, composing: asyncio.Task[Composed]) -> None:
-        self._abandoned.discard(composing)
-        _ = composing.cancelled() or composing.exception()
-        log.warning("An abandoned agent ended.", extra={"action": "abandoned_agent_ended", "run": run_id})
+        return await self._asker.ask(request, started)
 
     async def _deliver(self, assignment: Assignment, composed: Composed) -> None:
         """Store the brief with its deliveries in one transaction, then let the dispatcher send them."""
@@ -420,7 +356,7 @@ class Runner:
         at = self._now()
         if row.state is RunState.COMPOSED:
             if job is not None:
-                self._known[row.id] = _assignment(row, job)
+                self._known[row.id] = left_over(row, job)
             await self.delivered(row.id)
             return
         if row.process_group is not None:
@@ -429,48 +365,17 @@ class Runner:
             await self._end_left_over(row, None, Outcome.UNKNOWN, "The job is no longer in jobs.yaml.", at)
         elif at - row.due > late + job.jitter and row.kind is OccurrenceKind.SCHEDULED:
             outcome = Outcome.SKIPPED_LATE if row.state is RunState.CLAIMED else Outcome.UNKNOWN
-            await self._end_left_over(row, job, outcome, _DIED[row.state], at)
-        elif row.state is RunState.COMPOSING and not _may_repeat(row, job):
-            await self._end_left_over(row, job, Outcome.UNKNOWN, _DIED[row.state], at)
+            await self._end_left_over(row, job, outcome, DIED[row.state], at)
+        elif row.state is RunState.COMPOSING and not may_repeat(row, job):
+            await self._end_left_over(row, job, Outcome.UNKNOWN, DIED[row.state], at)
         else:
             await self._db.write(lambda conn: ledger.adopt(conn, row.id, incarnation))
             before = frozenset() if job.overlap is Overlap.ALLOW else frozenset(self.composing(row.job_id))
             begins = row.due + jitter_for(row.job_id, row.due, job.jitter)
-            self.start(replace(_assignment(row, job), wait_for=before, not_before=begins, late=late, is_missed=True))
+            self.start(replace(left_over(row, job), wait_for=before, not_before=begins, late=late, is_missed=True))
 
     async def _end_left_over(self, row: RunRow, job: Job | None, outcome: Outcome, error: str, at: datetime) -> None:
         if job is not None:
-            self._known[row.id] = _assignment(row, job)
+            self._known[row.id] = left_over(row, job)
         if await self._db.write(lambda conn: ledger.close(conn, row.id, outcome, error=error, at=at)):
             await self._after_close(row.id, at)
-
-
-_DIED = {
-    RunState.CLAIMED: "The daemon ended before it began, and it was too late when it was started again.",
-    RunState.COMPOSING: "The daemon ended while it ran; whether it did its work is not known.",
-}
-
-
-def _may_repeat(row: RunRow, job: Job) -> bool:
-    """A repeatable job has one more try after a crash than `retry` gives it, at least two in all."""
-    return job.repeatable and row.attempt < max(job.retry.attempts, 2)
-
-
-def _assignment(row: RunRow, job: Job) -> Assignment:
-    return Assignment(
-        job=job,
-        job_id=row.job_id,
-        run_id=row.id,
-        kind=row.kind,
-        due=row.due,
-        attempt=row.attempt,
-        deliver=row.deliver,
-    )
-
-
-def _spoken(length: timedelta) -> str:
-    seconds = length.total_seconds()
-    for unit, size in (("h", 3600), ("m", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{int(seconds // size)}{unit}"
-    return f"{seconds:.3g}s" if seconds < 60 else f"{seconds:.0f}s"

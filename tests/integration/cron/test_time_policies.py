@@ -214,7 +214,7 @@ async def test_an_agent_that_cannot_be_ended_is_abandoned_and_what_it_writes_lat
     from cron.agents.ports import Composed
     from cron.agents.text import TextAgent
 
-    monkeypatch.setattr("cron.runner.ABANDON_AFTER", 0.2)
+    monkeypatch.setattr("cron.asking.ABANDON_AFTER", 0.2)
     released, calls = asyncio.Event(), []
 
     class Stubborn(TextAgent):
@@ -232,7 +232,7 @@ async def test_an_agent_that_cannot_be_ended_is_abandoned_and_what_it_writes_lat
     text = "jobs: {hang: {schedule: '0 * * * *', timeout: 1s, text: x, retry: {attempts: 3, wait: 1s}}}"
     async with timed(tmp_path, text, "2026-03-02T08:59") as bed:
         stubborn = Stubborn()
-        bed.wired.control.runner._agent = lambda spec: stubborn
+        bed.wired.control.runner._asker._agent = lambda spec: stubborn
         await bed.advance("2026-03-02T09:00")
         released.set()
         await bed.advance("2026-03-02T10:00")
