@@ -70,7 +70,9 @@ class Moves:
     def settled(self, conn: Connection, settled: Settled) -> None:
         raise AssertionError("nothing settles here")
 
-    def chat_moved(self, conn: Connection, account: str, old: str, new: str, *, at: datetime) -> None:
+    def chat_moved(
+        self, conn: Connection, account: str, old: str, new: str, *, at: datetime, keeps_messages: bool = False
+    ) -> None:
         self.moved.append((old, new))
 
 

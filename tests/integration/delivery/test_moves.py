@@ -46,7 +46,7 @@ async def test_a_job_that_still_names_the_old_id_is_sent_to_the_new_one(house, t
 
 async def test_the_settlement_moves_what_hangs_on_the_chat_in_the_same_transaction(house, telegram):
     moves = []
-    house.settlement.chat_moved = lambda conn, account, old, new, *, at: moves.append((account, old, new))
+    house.settlement.chat_moved = lambda conn, account, old, new, **_: moves.append((account, old, new))
     telegram.sends.append(Rejected(reason="group upgraded", moved_to="-1001"))
     await house.deliver("one", account="telegram", chat="-5")
     await house.settle()

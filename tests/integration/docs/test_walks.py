@@ -102,7 +102,7 @@ async def test_the_job_of_the_readme_is_taken_up_by_a_running_daemon(tmp_path):
         lines = "".join(f"  {line}\n" for line in part.splitlines()[1:])
         with (tmp_path / "jobs.yaml").open("a") as file:
             file.write(lines)
-        await until(lambda: "action=job_changed job=disk" in process.log(), "the new job")
+        await until(lambda: process.log().count("action=jobs_changed") > 1, "the new job")
         code, out, err = await process.cli("trigger", "disk", "--wait")
     assert (code, out.partition("; ")[2]) == (0, "local:#disk sent\n"), err
 
