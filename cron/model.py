@@ -15,6 +15,8 @@ from cron.schedules.days import NO_DAYS, Days
 from cron.schedules.rules import RepeatedHour as RepeatedHour
 from delivery.model import Surface
 from delivery.targets import Target, parse_target
+from seeding.model import Listen as Listen
+from seeding.model import SessionScope as SessionScope
 
 JobId = NewType("JobId", str)
 """The stable id of a job: its name, or the name it had before (`was:`)."""
@@ -41,20 +43,6 @@ class Overlap(StrEnum):
     QUEUE = "queue"
     CANCEL = "cancel"
     ALLOW = "allow"
-
-
-class Listen(StrEnum):
-    """Which plain messages in a channel or group wake the agent."""
-
-    MENTIONS = "mentions"
-    ALL = "all"
-
-
-class SessionScope(StrEnum):
-    """Whether the people of a chat share its flat conversation or have one each."""
-
-    SHARED = "shared"
-    PER_USER = "per_user"
 
 
 class AgentKind(StrEnum):

@@ -118,7 +118,7 @@ class JobRulebook:
 
 
 def _rules(spec: TargetSpec) -> _Known:
-    return _Known(listen=Listen(str(spec.listen)), sessions=SessionScope(str(spec.sessions)), is_delivered_to=False)
+    return _Known(listen=spec.listen, sessions=spec.sessions, is_delivered_to=False)
 
 
 def _of_chat(everything: Mapping[_Place, _Known], address: Address) -> _Known | None:
