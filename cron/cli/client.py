@@ -1,6 +1,7 @@
 """Ask the daemon that lives in this home, or do it here where none does."""
 
 import asyncio
+import contextlib
 import getpass
 import json
 import os
@@ -13,9 +14,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from cron.cli.main import Options
-from cron.cli.setup import Failure, InputError, config_of, home_of, told
+from cron.cli.setup import Failure, InputError, config_of, home_of, load, told
 from cron.home import host_zone, read_beacon, state_path
+from cron.jobs import ConfigError
 from cron.page.token import read_token
+from cron.redact import Redactor
 from state.errors import NoDatabaseError
 from state.lock import HomeLock
 from state.readonly import open_readonly
@@ -47,6 +50,14 @@ def read(options: Options, fn: Callable[[Connection], Any], *, empty: Any) -> An
                 return db.read_sync(fn)
         except NoDatabaseError:
             return empty
+
+
+def redacted(options: Options, value: Any) -> Any:
+    """Take secrets out of what people said: briefs and answers have none, but anybody may type one."""
+    secrets: frozenset[str] = frozenset()
+    with contextlib.suppress(ConfigError, InputError):  # a file that is refused must not hide what happened
+        secrets = load(options).secrets
+    return Redactor(secrets).redact_value(value)
 
 
 def whoami() -> str:

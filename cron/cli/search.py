@@ -6,7 +6,7 @@ import click
 from sqlalchemy import Connection
 
 from cron import views
-from cron.cli.client import read
+from cron.cli.client import read, redacted
 from cron.cli.main import Options
 from cron.cli.output import print_json, print_table
 from seeding.search import search
@@ -20,7 +20,7 @@ from seeding.search import search
 def search_command(options: Options, words: tuple[str, ...], count: int, as_json: bool) -> None:
     """Find the turns that hold all WORDS, newest first; "in quotes" words stand together."""
     typed = " ".join(words)
-    rows = read(options, lambda conn: _found(conn, typed, count), empty=[])
+    rows = redacted(options, read(options, lambda conn: _found(conn, typed, count), empty=[]))
     if as_json:
         print_json(rows)
         return

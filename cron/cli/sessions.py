@@ -6,7 +6,7 @@ import click
 from sqlalchemy import Connection
 
 from cron import views
-from cron.cli.client import read
+from cron.cli.client import read, redacted
 from cron.cli.main import Options
 from cron.cli.output import print_json, print_table, shown
 from cron.cli.setup import InputError
@@ -35,9 +35,10 @@ def sessions_command(options: Options, as_json: bool) -> None:
 @click.pass_obj
 def transcript_command(options: Options, session: str, as_json: bool) -> None:
     """Show the stored turns of a conversation, oldest first."""
-    rows = read(options, lambda conn: views.transcript(conn, session), empty=None)
-    if rows is None:
+    found = read(options, lambda conn: views.transcript(conn, session), empty=None)
+    if found is None:
         raise InputError(f"There is no session {session!r}; `hermes-cron sessions` lists them.")
+    rows = redacted(options, found)
     if as_json:
         print_json(rows)
         return

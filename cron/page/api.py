@@ -55,7 +55,7 @@ def list_routes(desk: Desk) -> Sequence[BaseRoute]:
         found = await desk.db.read(lambda conn: views.whole_run(conn, run_id))
         if found is None:
             raise BadRequest(f"There is no run {run_id!r}; /api/runs lists them.", status=404)
-        return JSONResponse(found)
+        return JSONResponse(desk.served.control.redactor().redact_value(found))
 
     async def sessions(request: Request) -> Response:
         return JSONResponse(await desk.db.read(lambda conn: queries.sessions(conn, most=MOST_RUNS)))

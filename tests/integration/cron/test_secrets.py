@@ -4,6 +4,7 @@ import json
 
 import pytest
 from daemonbed import daemon, until
+from processbed import process
 
 from cron import views
 
@@ -36,3 +37,19 @@ async def test_no_piece_of_a_secret_is_left_where_a_commands_words_are_cut(tmp_p
     said = json.dumps([row, shown, posts])
     assert [TOKEN[:length] for length in range(8, len(TOKEN) + 1) if TOKEN[:length] in said] == []
     assert [TOKEN[-length:] for length in range(8, len(TOKEN) + 1) if TOKEN[-length:] in said] == []
+
+
+async def test_a_secret_that_a_person_types_is_not_shown_on_the_command_line(tmp_path):
+    config = """
+        jobs:
+          fruit: {schedule: in 1s, text: apples}
+          leaky: {schedule: in 9h, command: [echo], env: {T: "${LEAKY_TOKEN}"}}
+    """
+    async with process(tmp_path, config, environ={"LEAKY_TOKEN": TOKEN}) as running:
+        row = await running.run_of("fruit")
+        await running.cli("chat", stdin=f"my token is {TOKEN}\n")
+        shown = await running.json("transcript", row["deliveries"][0]["flat_session"])
+        found = await running.json("search", "token")
+    said = [turn["text"] for turn in shown if turn["origin"] == "inbound"]
+    assert said == ["my token is [secret]"]
+    assert (len(found) > 0, TOKEN in json.dumps([shown, found])) == (True, False)
