@@ -114,10 +114,16 @@ def test_somebody_who_only_looks_keeps_no_daemon_from_starting(home: Path) -> No
 
 def test_a_childs_child_does_not_keep_the_lock(home: Path) -> None:
     lock = HomeLock.acquire(home, pid=1)
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
-    lock.release()
-    assert HomeLock.is_alive(home) is None
-    child.communicate(b"\n")
+    script = "print('here', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()  # it runs: close-on-exec has done its work
+        lock.release()
+        holder = HomeLock.is_alive(home)
+        child.communicate(b"\n")
+    assert holder is None
 
 
 def test_the_lock_file_stays(home: Path) -> None:
