@@ -10,7 +10,7 @@ DEV := $(VENV)/.dev-ready
 help:
 	@echo "make run    set up, then start the daemon on this folder's jobs.yaml (page on http://127.0.0.1:8765)"
 	@echo "make test   set up, then run every test"
-	@echo "make check  format, lint, types, import directions, fast tests"
+	@echo "make check  format, lint, types, import directions, unit tests (make fast: the part under a minute)"
 	@echo "make bench  print the figures of docs/benchmarks.md"
 
 $(BIN)/python:
@@ -42,9 +42,10 @@ fast: $(DEV)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow" tests/unit
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/unit --ignore-glob='*/test_schedule_*'
 
 check: fast
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/unit/cron
 
 bench: $(DEV)
 	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
