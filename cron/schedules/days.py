@@ -113,6 +113,9 @@ def calendar_year(name: str, year: int) -> CalendarYear:
     )
 
 
+LANGUAGE = "en_US"  # where a calendar has it; else its own. Never the locale: rows read the same on every machine
+
+
 def _ask(name: str, year: int) -> Any:
     try:
         import holidays
@@ -121,8 +124,8 @@ def _ask(name: str, year: int) -> Any:
     country, _, part = name.partition("-")
     try:
         if country in holidays.list_supported_financial():
-            return holidays.financial_holidays(country, years=year)
-        return holidays.country_holidays(country, subdiv=part or None, years=year)
+            return holidays.financial_holidays(country, years=year, language=LANGUAGE)
+        return holidays.country_holidays(country, subdiv=part or None, years=year, language=LANGUAGE)
     except NotImplementedError:
         raise ScheduleError(_unknown(country, part, holidays.list_supported_countries())) from None
 
